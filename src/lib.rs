@@ -1,0 +1,20 @@
+//! A broker that speaks the Kafka wire protocol, in one small binary.
+#![allow(dead_code, reason = "parts are built one after another; removed when the last is wired")]
+
+pub mod config;
+
+mod network;
+use ottla_protocol as protocol;
+mod handlers;
+
+mod cluster;
+mod controller;
+mod coordinator;
+mod raft;
+mod replicated;
+
+mod log;
+mod partition;
+
+mod sys;
+mod types;

@@ -1,0 +1,1 @@
+//! Kafka's messages and records: bytes to typed messages and back. `[P]`
