@@ -1,1 +1,95 @@
-//! network
+//! Sockets: accepts connections, cuts their bytes into frames, hands each frame
+//! to the dispatcher and sends the answers back in the order of the requests.
+//!
+//! A request runs on the task that read it, from the first byte to the answer:
+//! a hop to another thread costs more than most requests. While a request waits
+//! (for records, for followers) the next one of the same connection is not begun,
+//! which is also Kafka's promise: requests of one connection take effect in order.
+//! Back-pressure follows from it: a connection holds one frame and its answer, a
+//! reader that does not drain its answers is not read from, and large frames of
+//! all connections share one [`Budget`].
+//!
+//! Absent on purpose: what a request means. The dispatcher is a function that was
+//! handed in; no handler is known here.
+//! First to read: `listener.rs`, then `connection.rs`.
+
+mod budget;
+mod chunk;
+mod frame;
+
+use std::fmt;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+
+pub use self::budget::Budget;
+pub use self::chunk::{Chunk, Region, RegionFile};
+
+/// What a listener is there for; decides which APIs it serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListenerRole {
+    /// Serves clients and other brokers.
+    Broker,
+    /// Serves the quorum and the brokers that follow it.
+    Controller,
+}
+
+/// The listener through which a connection came in.
+#[derive(Debug)]
+pub struct ListenerInfo {
+    /// Its name in `listeners`, upper case, such as `PLAINTEXT`.
+    pub name: String,
+    /// What it serves.
+    pub role: ListenerRole,
+}
+
+/// The library behind a connection, as it told in ApiVersions (KIP-511).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientSoftware {
+    /// Such as `apache-kafka-java`.
+    pub name: String,
+    /// Such as `4.4.0`.
+    pub version: String,
+}
+
+/// What is known about the other end of a connection.
+#[derive(Debug)]
+pub struct ConnectionInfo {
+    /// Counts the connections of this broker.
+    pub id: u64,
+    /// Where it came in.
+    pub listener: Arc<ListenerInfo>,
+    /// The client's address and port.
+    pub peer: SocketAddr,
+    /// Our address and port as the client reached it.
+    pub local: SocketAddr,
+    /// Set by the connection's first ApiVersions from version 3 on.
+    pub software: OnceLock<ClientSoftware>,
+}
+
+impl fmt::Display for ConnectionInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} on listener {}", self.peer, self.listener.name)
+    }
+}
+
+/// What becomes of a request.
+#[derive(Debug)]
+pub enum Reply {
+    /// These bytes, without the frame's size in front.
+    Answer(Vec<Chunk>),
+    /// Nothing is sent: Produce with acks=0.
+    Silence,
+    /// The connection is closed without an answer; the dispatcher said why.
+    Close,
+}
+
+/// A request at work. It is dropped when its client hangs up or the broker stops
+/// before it ends, so it must leave sound state at each of its awaits.
+pub type PendingReply = Pin<Box<dyn Future<Output = Reply> + Send>>;
+
+/// Judges one frame (without its size) and answers it.
+pub type Dispatcher = dyn Fn(Arc<ConnectionInfo>, Bytes) -> PendingReply + Send + Sync;
