@@ -1,5 +1,8 @@
-//! Files and directories: the machine's, or a disk in memory that tears and
-//! loses what was not synced.
+//! The shape of a disk: what the house asks of files and directories.
+//!
+//! `real_disk` is the machine's; `memory_disk` (tests only) is one in memory
+//! that tears and loses what was not synced. Everything is positional and
+//! blocking: a buffered write costs microseconds, a thread hop costs more.
 
 use std::fmt::Debug;
 use std::io::{self, IoSlice};
@@ -53,8 +56,11 @@ pub trait Disk: Send + Sync + Debug + 'static {
     fn space(&self, path: &Path) -> io::Result<(u64, u64)>;
     /// Takes an exclusive lock on a file (created when missing) that ends with
     /// the returned guard or the process; `WouldBlock` when another holds it.
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>>;
 }
+
+/// Holds a file lock; dropping it lets the lock go.
+pub trait DiskLock: Send + Sync + Debug {}
 
 /// An open file, read and written at positions.
 pub trait DiskFile: Send + Sync + Debug + 'static {
@@ -72,4 +78,65 @@ pub trait DiskFile: Send + Sync + Debug + 'static {
     fn modified(&self) -> io::Result<i64>;
     /// The descriptor, for sendfile and memory maps; none in memory.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+}
+
+impl dyn DiskFile {
+    /// Fills `into` wholly from `position`; `UnexpectedEof` when the file ends first.
+    pub fn read_exact_at(&self, into: &mut [u8], position: u64) -> io::Result<()> {
+        if self.read_at(into, position)? == into.len() {
+            return Ok(());
+        }
+        Err(io::Error::new(io::ErrorKind::UnexpectedEof, "file is shorter than expected"))
+    }
+
+    /// Reads from `position` to the end, at most `limit` bytes.
+    pub fn read_to_end_at(&self, position: u64, limit: usize) -> io::Result<Vec<u8>> {
+        let left = self.len()?.saturating_sub(position);
+        let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(limit);
+        let mut bytes = vec![0; wanted];
+        let read = self.read_at(&mut bytes, position)?;
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+
+    /// Writes one run of bytes at `position`.
+    pub fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<()> {
+        self.write_all_at(&mut [IoSlice::new(bytes)], position)
+    }
+}
+
+/// Replaces a small file as a whole, so that after a crash it holds either the
+/// old contents or the new: `<path>.tmp`, sync, rename, sync of the directory.
+/// Leaves no `.tmp` behind when it fails.
+pub fn replace_file(disk: &dyn Disk, path: &Path, contents: &[u8]) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    let temporary = std::path::PathBuf::from(name);
+    let written = (|| {
+        let file = disk.open(&temporary, Open::Create)?;
+        file.set_len(0)?;
+        file.write_at(contents, 0)?;
+        file.sync()?;
+        disk.rename(&temporary, path)
+    })();
+    if written.is_err() {
+        let _ = disk.remove_file(&temporary);
+    }
+    written?;
+    path.parent().map_or(Ok(()), |parent| disk.sync_dir(parent))
+}
+
+/// A small file as a whole, `None` when there is none; `InvalidData` when it is
+/// larger than `limit` bytes.
+pub fn read_small_file(disk: &dyn Disk, path: &Path, limit: usize) -> io::Result<Option<Vec<u8>>> {
+    let file = match disk.open(path, Open::Read) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let bytes = file.read_to_end_at(0, limit.saturating_add(1))?;
+    if bytes.len() > limit {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "file is larger than it may be"));
+    }
+    Ok(Some(bytes))
 }

@@ -1,8 +1,11 @@
-//! The only doors to the machine: time, randomness, disk.
+//! The only doors to the machine: time, randomness, disk, threads.
 //!
 //! Everything above takes what it needs through these, so that a test can put
 //! its own clock, its own dice and a disk that breaks in their place.
 
 pub mod clock;
 pub mod disk;
+#[cfg(test)]
+pub mod memory_disk;
 pub mod random;
+pub mod real_disk;
