@@ -1,6 +1,8 @@
 //! From a request to its answer: one file per API, and here the one `match` that
 //! lists them all.
 
+mod fetch_session;
+
 use std::sync::Arc;
 use std::time::Duration;
 
