@@ -1,0 +1,353 @@
+//! Records within a batch of magic 2: reading them in place, writing them. `[P]`
+//!
+//! ```text
+//! varint   length of what follows
+//! i8       attributes, 0
+//! varlong  timestamp delta, from the batch's base timestamp
+//! varint   offset delta, from the batch's base offset
+//! varint   key length, -1 for null; key
+//! varint   value length, -1 for null; value
+//! varint   number of headers; each: varint key length, key, varint value length
+//!          (-1 for null), value
+//! ```
+//!
+//! Varints are zig-zag. Key, value and headers are slices of the batch.
+#![deny(clippy::indexing_slicing)]
+
+use crate::types::{Offset, Timestamp};
+
+use super::batch::{BatchHeader, TimestampType};
+
+/// Why the records of a batch cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// A field reaches over the end of the batch or of its record.
+    #[error("record ends in the middle of a field")]
+    Truncated,
+    /// A varint goes on after its last possible byte.
+    #[error("variable-length number is too long")]
+    BadVarint,
+    /// A record's fields do not fill the length that it declares.
+    #[error("record declares {declared} bytes and has {actual}")]
+    BadLength {
+        /// Its length field.
+        declared: usize,
+        /// Bytes its fields take.
+        actual: usize,
+    },
+    /// A negative record length or number of headers, or a header without key.
+    #[error("negative length {0} where none may be")]
+    NegativeLength(i32),
+    /// The batch declares another number of records than it holds.
+    #[error("batch declares {declared} records and does not hold just them")]
+    WrongCount {
+        /// Its count field.
+        declared: i32,
+    },
+    /// The records are compressed and must be decompressed first.
+    #[error("records are compressed")]
+    Compressed,
+    /// Messages of magic 0 and 1 are not opened here.
+    #[error("message format is older than 2")]
+    OldFormat,
+}
+
+/// One record; the bytes are borrowed from the batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Absolute, after the batch's base offset.
+    pub offset: Offset,
+    /// Minus the batch's base offset, as stored.
+    pub offset_delta: i32,
+    /// Absolute; the batch's largest timestamp when that is an append time.
+    pub timestamp: Timestamp,
+    /// Key, `None` for null.
+    pub key: Option<&'a [u8]>,
+    /// Value, `None` for null (a tombstone).
+    pub value: Option<&'a [u8]>,
+    /// Headers in order; keys may repeat.
+    pub headers: Headers<'a>,
+    /// Bytes of the record, its length field included.
+    pub size: usize,
+}
+
+/// The headers of a record, checked when the record was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Headers<'a> {
+    count: usize,
+    bytes: &'a [u8],
+}
+
+impl<'a> Headers<'a> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// True when there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Key and value of each. Keys are meant to be UTF-8 but nobody checks it.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + use<'a> {
+        let mut cursor = Cursor { rest: self.bytes };
+        (0..self.count).map_while(move |_| cursor.header().ok())
+    }
+}
+
+/// The records of one batch, in order. Yields an error once and then ends.
+#[derive(Clone, Debug)]
+pub struct Records<'a> {
+    cursor: Cursor<'a>,
+    declared: i32,
+    seen: i32,
+    base_offset: Offset,
+    base_timestamp: Timestamp,
+    append_time: Option<Timestamp>,
+    failed: bool,
+}
+
+impl<'a> Records<'a> {
+    /// Over the uncompressed records of the batch with this header.
+    pub fn new(header: &BatchHeader, records: &'a [u8]) -> Self {
+        let append_time = header.attributes.timestamp_type() == TimestampType::LogAppendTime;
+        Self {
+            cursor: Cursor { rest: records },
+            declared: header.record_count,
+            seen: 0,
+            base_offset: header.base_offset,
+            base_timestamp: header.base_timestamp,
+            append_time: append_time.then_some(header.max_timestamp),
+            failed: false,
+        }
+    }
+
+    fn read(&mut self) -> Result<Option<Record<'a>>, RecordError> {
+        if self.seen >= self.declared {
+            let whole = self.cursor.rest.is_empty() && self.declared >= 0;
+            let error = RecordError::WrongCount { declared: self.declared };
+            return if whole { Ok(None) } else { Err(error) };
+        }
+        if self.cursor.rest.is_empty() {
+            return Err(RecordError::WrongCount { declared: self.declared });
+        }
+        self.seen += 1;
+        let raw = self.cursor.record()?;
+        Ok(Some(Record {
+            offset: self.base_offset + i64::from(raw.offset_delta),
+            offset_delta: raw.offset_delta,
+            timestamp: self
+                .append_time
+                .unwrap_or(Timestamp(self.base_timestamp.0.wrapping_add(raw.timestamp_delta))),
+            key: raw.key,
+            value: raw.value,
+            headers: raw.headers,
+            size: raw.size,
+        }))
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>, RecordError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let record = self.read().transpose();
+        self.failed = matches!(record, Some(Err(_)));
+        record
+    }
+}
+
+struct RawRecord<'a> {
+    timestamp_delta: i64,
+    offset_delta: i32,
+    key: Option<&'a [u8]>,
+    value: Option<&'a [u8]>,
+    headers: Headers<'a>,
+    size: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Cursor<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    fn record(&mut self) -> Result<RawRecord<'a>, RecordError> {
+        let before = self.rest.len();
+        let length = self.varint()?;
+        let length = usize::try_from(length).map_err(|_| RecordError::NegativeLength(length))?;
+        let mut body = Cursor { rest: self.take(length)? };
+        let _attributes = body.byte()?;
+        let timestamp_delta = body.varlong()?;
+        let offset_delta = body.varint()?;
+        let key = body.nullable()?;
+        let value = body.nullable()?;
+        let headers = body.headers()?;
+        if !body.rest.is_empty() {
+            let actual = length - body.rest.len();
+            return Err(RecordError::BadLength { declared: length, actual });
+        }
+        let size = before - self.rest.len();
+        Ok(RawRecord { timestamp_delta, offset_delta, key, value, headers, size })
+    }
+
+    fn headers(&mut self) -> Result<Headers<'a>, RecordError> {
+        let count = self.varint()?;
+        let count = usize::try_from(count).map_err(|_| RecordError::NegativeLength(count))?;
+        let bytes = self.rest;
+        for _ in 0..count {
+            self.header()?;
+        }
+        let used = bytes.len() - self.rest.len();
+        Ok(Headers { count, bytes: bytes.get(..used).unwrap_or_default() })
+    }
+
+    fn header(&mut self) -> Result<(&'a [u8], Option<&'a [u8]>), RecordError> {
+        let length = self.varint()?;
+        let length = usize::try_from(length).map_err(|_| RecordError::NegativeLength(length))?;
+        Ok((self.take(length)?, self.nullable()?))
+    }
+
+    fn nullable(&mut self) -> Result<Option<&'a [u8]>, RecordError> {
+        match usize::try_from(self.varint()?) {
+            Ok(length) => self.take(length).map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8], RecordError> {
+        let (taken, rest) = self.rest.split_at_checked(length).ok_or(RecordError::Truncated)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn byte(&mut self) -> Result<u8, RecordError> {
+        let (first, rest) = self.rest.split_first().ok_or(RecordError::Truncated)?;
+        self.rest = rest;
+        Ok(*first)
+    }
+
+    fn varint(&mut self) -> Result<i32, RecordError> {
+        unzigzag_32(|| self.byte())
+    }
+
+    fn varlong(&mut self) -> Result<i64, RecordError> {
+        unzigzag_64(|| self.byte())
+    }
+}
+
+/// A zig-zag varint of at most five bytes.
+pub(super) fn unzigzag_32<E: From<RecordError>>(
+    mut byte: impl FnMut() -> Result<u8, E>,
+) -> Result<i32, E> {
+    let mut value = 0u32;
+    for shift in (0..35).step_by(7) {
+        let next = byte()?;
+        value |= u32::from(next & 0x7f).wrapping_shl(shift);
+        if next & 0x80 == 0 {
+            return Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed());
+        }
+    }
+    Err(RecordError::BadVarint.into())
+}
+
+/// A zig-zag varlong of at most ten bytes.
+pub(super) fn unzigzag_64<E: From<RecordError>>(
+    mut byte: impl FnMut() -> Result<u8, E>,
+) -> Result<i64, E> {
+    let mut value = 0u64;
+    for shift in (0..70).step_by(7) {
+        let next = byte()?;
+        value |= u64::from(next & 0x7f).wrapping_shl(shift);
+        if next & 0x80 == 0 {
+            return Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed());
+        }
+    }
+    Err(RecordError::BadVarint.into())
+}
+
+/// Appends a record to `into` in the form above.
+///
+/// Lengths over 2^31-1 cannot be written; callers bound batches far below that.
+pub fn write_record<'h>(
+    into: &mut Vec<u8>,
+    offset_delta: i32,
+    timestamp_delta: i64,
+    key: Option<&[u8]>,
+    value: Option<&[u8]>,
+    headers: impl Iterator<Item = (&'h [u8], Option<&'h [u8]>)> + Clone,
+) {
+    let length = record_body_len(offset_delta, timestamp_delta, key, value, headers.clone());
+    write_varlong(into, i64::try_from(length).unwrap_or(i64::MAX));
+    into.push(0);
+    write_varlong(into, timestamp_delta);
+    write_varlong(into, i64::from(offset_delta));
+    write_nullable(into, key);
+    write_nullable(into, value);
+    write_varlong(into, i64::try_from(headers.clone().count()).unwrap_or(i64::MAX));
+    for (key, value) in headers {
+        write_nullable(into, Some(key));
+        write_nullable(into, value);
+    }
+}
+
+/// Bytes of a record after its length field.
+fn record_body_len<'h>(
+    offset_delta: i32,
+    timestamp_delta: i64,
+    key: Option<&[u8]>,
+    value: Option<&[u8]>,
+    headers: impl Iterator<Item = (&'h [u8], Option<&'h [u8]>)>,
+) -> usize {
+    let mut count = 0i64;
+    let mut length = 1
+        + varlong_len(timestamp_delta)
+        + varlong_len(i64::from(offset_delta))
+        + nullable_len(key)
+        + nullable_len(value);
+    for (key, value) in headers {
+        count += 1;
+        length += nullable_len(Some(key)) + nullable_len(value);
+    }
+    length + varlong_len(count)
+}
+
+fn nullable_len(bytes: Option<&[u8]>) -> usize {
+    match bytes {
+        None => 1,
+        Some(bytes) => varlong_len(i64::try_from(bytes.len()).unwrap_or(i64::MAX)) + bytes.len(),
+    }
+}
+
+fn write_nullable(into: &mut Vec<u8>, bytes: Option<&[u8]>) {
+    match bytes {
+        None => write_varlong(into, -1),
+        Some(bytes) => {
+            write_varlong(into, i64::try_from(bytes.len()).unwrap_or(i64::MAX));
+            into.extend_from_slice(bytes);
+        }
+    }
+}
+
+/// Zig-zag; for values in i32 it is the same bytes as a varint.
+fn write_varlong(into: &mut Vec<u8>, value: i64) {
+    let mut left = zigzag(value);
+    while left >= 0x80 {
+        into.push(0x80 | u8::try_from(left & 0x7f).unwrap_or(0));
+        left >>= 7;
+    }
+    into.push(u8::try_from(left).unwrap_or(0));
+}
+
+fn varlong_len(value: i64) -> usize {
+    let bits = 64 - zigzag(value).leading_zeros();
+    usize::try_from(bits.div_ceil(7)).unwrap_or(1).max(1)
+}
+
+fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)).cast_unsigned()
+}
