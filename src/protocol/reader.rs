@@ -1,0 +1,126 @@
+//! Reads primitive values off a frame, never past its end. `[P]`
+
+use bytes::Bytes;
+
+use crate::codec::DecodeError;
+use crate::values::RawTaggedField;
+
+/// A frame, and how far it has been read.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    bytes: Bytes,
+    at: usize,
+}
+
+impl Reader {
+    /// Starts at the first byte.
+    pub fn new(bytes: Bytes) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    /// Bytes that are left.
+    pub fn remaining(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
+    /// Bytes that were read.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// The next `len` bytes, as a slice of the frame.
+    pub fn take(&mut self, len: usize) -> Result<Bytes, DecodeError> {
+        if len > self.remaining() {
+            return Err(DecodeError::Truncated);
+        }
+        let taken = self.bytes.slice(self.at..self.at + len);
+        self.at += len;
+        Ok(taken)
+    }
+
+    /// The next `N` bytes by value.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let found = *rest.first_chunk::<N>().ok_or(DecodeError::Truncated)?;
+        self.at += N;
+        Ok(found)
+    }
+
+    /// One byte.
+    pub fn u8(&mut self) -> Result<u8, DecodeError> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    /// Big-endian 16 bits.
+    pub fn i16(&mut self) -> Result<i16, DecodeError> {
+        self.array().map(i16::from_be_bytes)
+    }
+
+    /// Big-endian 32 bits.
+    pub fn i32(&mut self) -> Result<i32, DecodeError> {
+        self.array().map(i32::from_be_bytes)
+    }
+
+    /// Big-endian 64 bits.
+    pub fn i64(&mut self) -> Result<i64, DecodeError> {
+        self.array().map(i64::from_be_bytes)
+    }
+
+    /// Seven bits a byte, low ones first; at most five bytes and 32 bits.
+    pub fn unsigned_varint(&mut self) -> Result<u32, DecodeError> {
+        let mut value = 0_u32;
+        for shift in [0, 7, 14, 21, 28] {
+            let byte = self.u8()?;
+            if shift == 28 && byte > 0x0f {
+                return Err(DecodeError::VarintTooLong);
+            }
+            value |= u32::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(DecodeError::VarintTooLong)
+    }
+
+    /// A length or count: `None` for null. Compact ones are one more, unsigned.
+    pub fn length(&mut self, flexible: bool, wide: bool) -> Result<Option<usize>, DecodeError> {
+        let signed = if flexible {
+            i64::from(self.unsigned_varint()?) - 1
+        } else if wide {
+            i64::from(self.i32()?)
+        } else {
+            i64::from(self.i16()?)
+        };
+        match signed {
+            -1 => Ok(None),
+            length => usize::try_from(length).map(Some).map_err(|_| DecodeError::NegativeLength),
+        }
+    }
+
+    /// The tag buffer: hands each field to `take`, with a reader over its payload
+    /// alone; `take` must read all of it.
+    pub fn tagged_fields(
+        &mut self,
+        mut take: impl FnMut(u32, &mut Self) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        let count = self.unsigned_varint()?;
+        for _ in 0..count {
+            let tag = self.unsigned_varint()?;
+            let size =
+                usize::try_from(self.unsigned_varint()?).map_err(|_| DecodeError::Truncated)?;
+            let mut payload = Self::new(self.take(size)?);
+            take(tag, &mut payload)?;
+            if payload.remaining() > 0 {
+                return Err(DecodeError::TagSize { tag });
+            }
+        }
+        Ok(())
+    }
+
+    /// All that is left, as a tagged field that nobody knows.
+    pub fn raw_tagged_field(&mut self, tag: u32) -> RawTaggedField {
+        let data = self.bytes.slice(self.at..);
+        self.at = self.bytes.len();
+        RawTaggedField { tag, data }
+    }
+}
