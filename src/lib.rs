@@ -18,3 +18,6 @@ mod partition;
 
 mod sys;
 mod types;
+
+#[cfg(test)]
+mod testing;

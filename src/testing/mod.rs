@@ -1,0 +1,3 @@
+//! What only tests need: the rules of the house, and brokers in one process.
+
+mod tidy;
