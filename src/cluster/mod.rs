@@ -8,6 +8,7 @@
 mod broker;
 mod delta;
 pub mod map;
+pub mod records;
 mod topic;
 
 use std::collections::BTreeMap;

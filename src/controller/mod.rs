@@ -1,1 +1,182 @@
-//! controller
+//! The write side of cluster metadata: one active controller decides, the
+//! metadata log remembers.
+//!
+//! [`Controller`] is the handle that the rest of the broker holds. Commands go
+//! to the machine through the replicated runtime and are answered when what
+//! they wrote is committed; the image is what is committed.
+
+mod command;
+mod configs;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+
+pub use self::command::{
+    AlterSettings, Answer, ApiError, BrokerHeartbeat, Command, CreatePartitions, CreateTopic,
+    CreatedTopic, DeletedTopic, HeartbeatReply, ProducerIdBlock, RegisterBroker,
+    RegisterController, ReplaceSettings, Results, SettingChange, TopicRef,
+};
+pub use self::configs::ConfigRules;
+use crate::cluster::ClusterImage;
+use crate::protocol::ErrorCode;
+use crate::replicated::Handle;
+use crate::types::{BrokerId, Offset};
+
+/// Submits commands to the active controller and follows the committed image.
+/// Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    machine: Handle<Command, Answer>,
+    image: Arc<ArcSwap<ClusterImage>>,
+    published: watch::Receiver<Arc<ClusterImage>>,
+}
+
+impl Controller {
+    /// What is committed, as of now. Costs nothing; take it once per request.
+    pub fn image(&self) -> Arc<ClusterImage> {
+        self.image.load_full()
+    }
+
+    /// Follows the committed image. A slow follower sees fewer, never wrong
+    /// images; `ClusterDelta::between` the last one it applied and this one
+    /// tells what it has to do.
+    pub fn watch(&self) -> watch::Receiver<Arc<ClusterImage>> {
+        self.published.clone()
+    }
+
+    /// The image once it holds the record at `offset`.
+    pub async fn image_at(&self, offset: Offset) -> Result<Arc<ClusterImage>, ApiError> {
+        let mut published = self.watch();
+        let image = published.wait_for(|image| image.offset >= offset).await;
+        image.map(|image| Arc::clone(&image)).map_err(|_| not_controller())
+    }
+
+    /// Creates topics (or only judges whether it would): one result each.
+    pub async fn create_topics(
+        &self,
+        topics: Vec<CreateTopic>,
+        validate_only: bool,
+    ) -> Result<Results<CreatedTopic>, ApiError> {
+        match self.submit(Command::CreateTopics(topics, validate_only)).await? {
+            Answer::CreatedTopics(results) => Ok(results),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Deletes topics: one result each.
+    pub async fn delete_topics(
+        &self,
+        topics: Vec<TopicRef>,
+    ) -> Result<Results<DeletedTopic>, ApiError> {
+        match self.submit(Command::DeleteTopics(topics)).await? {
+            Answer::DeletedTopics(results) => Ok(results),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Adds partitions to topics (or only judges): one result each.
+    pub async fn create_partitions(
+        &self,
+        topics: Vec<CreatePartitions>,
+        validate_only: bool,
+    ) -> Result<Results<()>, ApiError> {
+        self.each(Command::CreatePartitions(topics, validate_only)).await
+    }
+
+    /// Changes settings (or only judges): one result for each resource.
+    pub async fn incremental_alter_configs(
+        &self,
+        changes: Vec<AlterSettings>,
+        validate_only: bool,
+    ) -> Result<Results<()>, ApiError> {
+        self.each(Command::AlterSettings(changes, validate_only)).await
+    }
+
+    /// Replaces all settings of resources (or only judges): one result each.
+    pub async fn alter_configs(
+        &self,
+        settings: Vec<ReplaceSettings>,
+        validate_only: bool,
+    ) -> Result<Results<()>, ApiError> {
+        self.each(Command::ReplaceSettings(settings, validate_only)).await
+    }
+
+    /// A block of producer ids for the broker that registered under `epoch`.
+    pub async fn allocate_producer_ids(
+        &self,
+        broker: BrokerId,
+        epoch: i64,
+    ) -> Result<ProducerIdBlock, ApiError> {
+        match self.submit(Command::AllocateProducerIds(broker, epoch)).await? {
+            Answer::ProducerIds(block) => Ok(block),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Registers a broker; its broker epoch.
+    pub async fn register_broker(&self, broker: RegisterBroker) -> Result<i64, ApiError> {
+        match self.submit(Command::RegisterBroker(broker)).await? {
+            Answer::BrokerEpoch(epoch) => Ok(epoch),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Hears a broker.
+    pub async fn broker_heartbeat(
+        &self,
+        heartbeat: BrokerHeartbeat,
+    ) -> Result<HeartbeatReply, ApiError> {
+        match self.submit(Command::Heartbeat(heartbeat)).await? {
+            Answer::Heartbeat(reply) => Ok(reply),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Forgets a broker.
+    pub async fn unregister_broker(&self, broker: BrokerId) -> Result<(), ApiError> {
+        self.done(Command::UnregisterBroker(broker)).await
+    }
+
+    /// Registers a controller.
+    pub async fn register_controller(
+        &self,
+        controller: RegisterController,
+    ) -> Result<(), ApiError> {
+        self.done(Command::RegisterController(controller)).await
+    }
+
+    async fn each(&self, command: Command) -> Result<Results<()>, ApiError> {
+        match self.submit(command).await? {
+            Answer::Each(results) => Ok(results),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    async fn done(&self, command: Command) -> Result<(), ApiError> {
+        match self.submit(command).await? {
+            Answer::Done => Ok(()),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    async fn submit(&self, command: Command) -> Result<Answer, ApiError> {
+        match self.machine.submit(command).await {
+            Ok(Answer::Refused(error)) => Err(error),
+            Ok(answer) => Ok(answer),
+            Err(_) => Err(not_controller()),
+        }
+    }
+}
+
+/// Nobody here may decide (any more); whoever asked tries again elsewhere.
+fn not_controller() -> ApiError {
+    ApiError::bare(ErrorCode::NotController)
+}
+
+/// The machine answered another question, which it never does.
+fn unexpected(answer: Answer) -> ApiError {
+    tracing::error!(?answer, "the controller answered another question");
+    ApiError::bare(ErrorCode::UnknownServerError)
+}
