@@ -1,0 +1,106 @@
+//! The configuration in force while dynamic values come and go (KIP-226).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use super::{Config, Scope, Setting, Settings, UpdateMode, table};
+
+/// Shared by all that must see a value change at run time; cheap to clone and read.
+#[derive(Clone, Debug)]
+pub struct RuntimeConfig {
+    current: Arc<ArcSwap<Config>>,
+}
+
+impl RuntimeConfig {
+    /// Starts with what was given at the start.
+    pub fn new(config: Config) -> Self {
+        Self { current: Arc::new(ArcSwap::from_pointee(config)) }
+    }
+
+    /// The configuration of this moment.
+    pub fn current(&self) -> Arc<Config> {
+        self.current.load_full()
+    }
+
+    /// Puts the dynamic values of the metadata image in force: the defaults of
+    /// all brokers (resource BROKER with an empty name) and this broker's own.
+    /// Values that do not parse are passed over, as Kafka does, and named.
+    pub fn apply(
+        &self,
+        default: &BTreeMap<String, String>,
+        broker: &BTreeMap<String, String>,
+    ) -> Vec<String> {
+        let mut bad = Vec::new();
+        let mut next = Config::clone(&self.current.load());
+        next.dynamic_default = dynamic(default, "dynamic default", &mut bad);
+        next.dynamic_broker = dynamic(broker, "dynamic", &mut bad);
+        self.current.store(Arc::new(next));
+        bad
+    }
+}
+
+fn dynamic(values: &BTreeMap<String, String>, origin: &str, bad: &mut Vec<String>) -> Settings {
+    let mut settings = Settings::new();
+    for (name, text) in values {
+        let Some(key) = table().get(Scope::Broker, name) else { continue };
+        if key.update == UpdateMode::ReadOnly {
+            continue;
+        }
+        match key.parse(text) {
+            Ok(value) => {
+                settings.insert(key.name, Setting { value, origin: origin.to_owned() });
+            }
+            Err(invalid) => bad.push(invalid.to_string()),
+        }
+    }
+    settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Source, Value, keys};
+    use super::*;
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_brokers_own_value_goes_before_the_default_of_all() {
+        let given = [("message.max.bytes", "1")];
+        let config = RuntimeConfig::new(Config::from_overrides(&given).unwrap());
+        let read = || config.current().get(keys::MESSAGE_MAX_BYTES);
+        assert_eq!(read(), 1);
+        config.apply(&map(&[("message.max.bytes", "2")]), &map(&[]));
+        assert_eq!(read(), 2);
+        config.apply(&map(&[("message.max.bytes", "2")]), &map(&[("message.max.bytes", "3")]));
+        assert_eq!(read(), 3);
+        let sources: Vec<_> = config
+            .current()
+            .layers("message.max.bytes")
+            .into_iter()
+            .map(|(source, _)| source)
+            .collect();
+        assert_eq!(
+            sources,
+            [Source::DynamicBroker, Source::DynamicDefault, Source::Static, Source::Default]
+        );
+        config.apply(&map(&[]), &map(&[]));
+        assert_eq!(read(), 1);
+    }
+
+    #[test]
+    fn what_cannot_change_or_does_not_parse_changes_nothing() {
+        let config = RuntimeConfig::new(Config::from_overrides(&[]).unwrap());
+        let bad =
+            config.apply(&map(&[("num.partitions", "9"), ("message.max.bytes", "x")]), &map(&[]));
+        assert_eq!(bad.len(), 1);
+        assert_eq!(config.current().get(keys::NUM_PARTITIONS), 1);
+        assert_eq!(
+            config.current().lookup("message.max.bytes"),
+            Some((Source::Default, &Value::Int(1_048_588)))
+        );
+    }
+}
