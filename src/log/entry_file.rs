@@ -1,0 +1,234 @@
+//! A file of equally long entries in ascending order, as all indexes are.
+//!
+//! The newest entries are kept in memory and reach the file in runs: what a
+//! crash loses of the active segment's indexes is rebuilt from its batches
+//! anyway, and writing eight bytes at a time would double the number of system
+//! calls of a produce request. A full run in memory is bounded, whatever the
+//! segment's size; entries before it are read from the file.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::files::{FileSlot, OpenFiles};
+
+/// Entries in memory at which a run goes to the file; half of them stay.
+const RUN: usize = 512;
+/// Entries that a search reads at once when so few are left.
+const PAGE: usize = 64;
+
+/// A fixed number of bytes that mean something.
+pub trait IndexEntry: Copy + std::fmt::Debug {
+    /// Bytes of an entry.
+    const LEN: usize;
+    /// Appends the bytes.
+    fn write(&self, into: &mut Vec<u8>);
+    /// Reads them; `bytes` is `LEN` long.
+    fn read(bytes: &[u8]) -> Self;
+}
+
+/// Entries in a file and, the newest, in memory.
+#[derive(Debug)]
+pub struct EntryFile<E> {
+    slot: FileSlot,
+    /// Entries in the file that hold.
+    written: usize,
+    /// The entries from `first_recent` on.
+    recent: Vec<E>,
+    first_recent: usize,
+    /// The file may be longer than `written` entries.
+    untrimmed: bool,
+}
+
+impl<E: IndexEntry> EntryFile<E> {
+    /// Entries of the file at `path`, which is `len` bytes long (0 also when
+    /// there is none). A broken entry at the end does not count.
+    pub fn new(files: Arc<OpenFiles>, path: PathBuf, len: u64) -> Self {
+        let written = usize::try_from(len).unwrap_or(usize::MAX) / E::LEN;
+        Self {
+            slot: FileSlot::new(files, path),
+            written,
+            recent: Vec::new(),
+            first_recent: written,
+            untrimmed: !len.is_multiple_of(E::LEN as u64),
+        }
+    }
+
+    /// The file.
+    pub fn slot(&mut self) -> &mut FileSlot {
+        &mut self.slot
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.first_recent + self.recent.len()
+    }
+
+    /// Entry number `at`; `None` beyond the end.
+    pub fn get(&self, at: usize) -> io::Result<Option<E>> {
+        if let Some(index) = at.checked_sub(self.first_recent) {
+            return Ok(self.recent.get(index).copied());
+        }
+        let mut bytes = [0; 64];
+        let bytes = bytes.get_mut(..E::LEN).unwrap_or_default();
+        self.slot.existing()?.read_exact_at(bytes, (at * E::LEN) as u64)?;
+        Ok(Some(E::read(bytes)))
+    }
+
+    /// The newest entry.
+    pub fn last(&self) -> io::Result<Option<E>> {
+        self.len().checked_sub(1).map_or(Ok(None), |at| self.get(at))
+    }
+
+    /// Number of entries at the front for which `before` holds; it must hold
+    /// for none after the first for which it does not.
+    pub fn partition_point(&self, before: impl Fn(&E) -> bool) -> io::Result<usize> {
+        match self.recent.first() {
+            Some(first) if before(first) => {
+                return Ok(self.first_recent + self.recent.partition_point(before));
+            }
+            _ if self.first_recent == 0 => return Ok(0),
+            _ => {}
+        }
+        let file = self.slot.existing()?;
+        let (mut low, mut high) = (0, self.first_recent);
+        let mut page = [0; PAGE * 16];
+        while high - low > PAGE {
+            let middle = low + (high - low) / 2;
+            let bytes = page.get_mut(..E::LEN).unwrap_or_default();
+            file.read_exact_at(bytes, (middle * E::LEN) as u64)?;
+            if before(&E::read(bytes)) { low = middle + 1 } else { high = middle }
+        }
+        let bytes = page.get_mut(..(high - low) * E::LEN).unwrap_or_default();
+        file.read_exact_at(bytes, (low * E::LEN) as u64)?;
+        Ok(low + bytes.chunks_exact(E::LEN).take_while(|entry| before(&E::read(entry))).count())
+    }
+
+    /// Adds the newest entry. The file follows later; when it cannot, the entry
+    /// stays in memory and [`Self::write_out`] will tell.
+    pub fn push(&mut self, entry: E) {
+        if self.recent.len() >= RUN && self.write_out().is_ok() {
+            self.recent.drain(..RUN / 2);
+            self.first_recent += RUN / 2;
+        }
+        self.recent.push(entry);
+    }
+
+    /// Keeps the first `count` entries.
+    pub fn truncate(&mut self, count: usize) {
+        if count >= self.len() {
+            return;
+        }
+        self.recent.truncate(count.saturating_sub(self.first_recent));
+        self.first_recent = self.first_recent.min(count);
+        if self.written > count {
+            self.written = count;
+            self.untrimmed = true;
+        }
+    }
+
+    /// Brings the file to exactly the entries that there are; creates it when
+    /// it is missing.
+    pub fn write_out(&mut self) -> io::Result<()> {
+        let len = self.len();
+        let file = self.slot.created()?;
+        if self.untrimmed {
+            file.set_len((self.written * E::LEN) as u64)?;
+            self.untrimmed = false;
+        }
+        let unwritten = self.recent.get(self.written.saturating_sub(self.first_recent)..);
+        let unwritten = unwritten.unwrap_or_default();
+        if unwritten.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = Vec::with_capacity(unwritten.len() * E::LEN);
+        unwritten.iter().for_each(|entry| entry.write(&mut bytes));
+        // A write that fails half-way must not leave a longer file behind.
+        self.untrimmed = true;
+        file.write_at(&bytes, (self.written * E::LEN) as u64)?;
+        self.untrimmed = false;
+        self.written = len;
+        Ok(())
+    }
+
+    /// Writes out and makes durable.
+    pub fn sync(&mut self) -> io::Result<()> {
+        self.write_out()?;
+        self.slot.existing()?.sync()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::sys::disk::Disk as _;
+    use crate::sys::memory_disk::{Fault, MemoryDisk};
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct Number(u32);
+
+    impl IndexEntry for Number {
+        const LEN: usize = 4;
+        fn write(&self, into: &mut Vec<u8>) {
+            into.extend_from_slice(&self.0.to_be_bytes());
+        }
+        fn read(bytes: &[u8]) -> Self {
+            Self(u32::from_be_bytes(bytes.try_into().unwrap()))
+        }
+    }
+
+    const PATH: &str = "/i";
+
+    fn numbers(disk: &MemoryDisk) -> EntryFile<Number> {
+        disk.create_dir_all(Path::new("/")).unwrap();
+        EntryFile::new(OpenFiles::new(disk.shared(), 2), PATH.into(), 0)
+    }
+
+    #[test]
+    fn searches_agree_with_a_plain_list_in_file_and_memory() {
+        let disk = MemoryDisk::new();
+        let mut file = numbers(&disk);
+        for number in 0..3000 {
+            file.push(Number(number * 2));
+        }
+        assert!(file.first_recent > 2000 && disk.bytes(Path::new(PATH)).len() >= 2048 * 4);
+        for wanted in (0..6100).step_by(7) {
+            let count = file.partition_point(|entry| entry.0 <= wanted).unwrap();
+            assert_eq!(count, (wanted as usize / 2 + 1).min(3000), "{wanted}");
+        }
+        for at in [0, 1, 255, 2047, 2048, 2999] {
+            assert_eq!(file.get(at).unwrap(), Some(Number(at as u32 * 2)));
+        }
+        assert_eq!(file.get(3000).unwrap(), None);
+    }
+
+    #[test]
+    fn truncation_reaches_into_the_file() {
+        let disk = MemoryDisk::new();
+        let mut file = numbers(&disk);
+        (0..2000).for_each(|number| file.push(Number(number)));
+        file.truncate(10);
+        file.push(Number(77));
+        assert_eq!((file.len(), file.last().unwrap()), (11, Some(Number(77))));
+        file.write_out().unwrap();
+        let bytes = disk.bytes(Path::new(PATH));
+        assert_eq!(bytes.len(), 44);
+        let again = EntryFile::<Number>::new(OpenFiles::new(disk.shared(), 2), PATH.into(), 44);
+        assert_eq!(again.partition_point(|entry| entry.0 < 77).unwrap(), 10);
+    }
+
+    #[test]
+    fn a_full_disk_leaves_the_entries_in_memory() {
+        let disk = MemoryDisk::new();
+        let mut file = numbers(&disk);
+        disk.break_with(Fault::full(0));
+        (0..2000).for_each(|number| file.push(Number(number)));
+        assert!(file.write_out().is_err());
+        assert_eq!(file.partition_point(|entry| entry.0 < 1500).unwrap(), 1500);
+        disk.heal();
+        file.write_out().unwrap();
+        assert_eq!(disk.bytes(Path::new(PATH)).len(), 8000);
+    }
+}
