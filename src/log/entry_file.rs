@@ -7,10 +7,8 @@
 //! segment's size; entries before it are read from the file.
 
 use std::io;
-use std::path::PathBuf;
-use std::sync::Arc;
 
-use super::files::{FileSlot, OpenFiles};
+use super::files::FileSlot;
 
 /// Entries in memory at which a run goes to the file; half of them stay.
 const RUN: usize = 512;
@@ -41,12 +39,12 @@ pub struct EntryFile<E> {
 }
 
 impl<E: IndexEntry> EntryFile<E> {
-    /// Entries of the file at `path`, which is `len` bytes long (0 also when
-    /// there is none). A broken entry at the end does not count.
-    pub fn new(files: Arc<OpenFiles>, path: PathBuf, len: u64) -> Self {
+    /// Entries of the file, which is `len` bytes long (0 also when there is
+    /// none). A broken entry at the end does not count.
+    pub fn new(slot: FileSlot, len: u64) -> Self {
         let written = usize::try_from(len).unwrap_or(usize::MAX) / E::LEN;
         Self {
-            slot: FileSlot::new(files, path),
+            slot,
             written,
             recent: Vec::new(),
             first_recent: written,
@@ -163,8 +161,9 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::sys::disk::Disk as _;
+    use crate::log::files::{INDEX, testing::folder};
     use crate::sys::memory_disk::{Fault, MemoryDisk};
+    use crate::types::Offset;
 
     #[derive(Clone, Copy, Debug, PartialEq)]
     struct Number(u32);
@@ -179,11 +178,10 @@ mod tests {
         }
     }
 
-    const PATH: &str = "/i";
+    const PATH: &str = "/d/00000000000000000007.index";
 
     fn numbers(disk: &MemoryDisk) -> EntryFile<Number> {
-        disk.create_dir_all(Path::new("/")).unwrap();
-        EntryFile::new(OpenFiles::new(disk.shared(), 2), PATH.into(), 0)
+        EntryFile::new(FileSlot::new(&folder(disk), Offset(7), INDEX), 0)
     }
 
     #[test]
@@ -215,7 +213,8 @@ mod tests {
         file.write_out().unwrap();
         let bytes = disk.bytes(Path::new(PATH));
         assert_eq!(bytes.len(), 44);
-        let again = EntryFile::<Number>::new(OpenFiles::new(disk.shared(), 2), PATH.into(), 44);
+        let slot = FileSlot::new(&folder(&disk), Offset(7), INDEX);
+        let again = EntryFile::<Number>::new(slot, 44);
         assert_eq!(again.partition_point(|entry| entry.0 < 77).unwrap(), 10);
     }
 

@@ -2,18 +2,19 @@
 //! descriptors more.
 //!
 //! A broker with a hundred thousand partitions may not hold a descriptor for
-//! each file of each segment. A [`FileSlot`] knows the path; [`OpenFiles`]
+//! each file of each segment. A [`FileSlot`] knows the name; [`OpenFiles`]
 //! keeps the files opened last alive. One that falls out is closed once nobody
 //! reads it, and opened again by the next who asks.
 
 use std::collections::VecDeque;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
 use crate::sys::disk::{Disk, DiskFile, Open};
+use crate::types::Offset;
 
 /// The disk, and the files on it that are kept open. Shared by many logs.
 #[derive(Debug)]
@@ -44,28 +45,54 @@ impl OpenFiles {
     }
 }
 
-/// One file by its path, open or not.
+/// A directory whose files are opened on demand.
+#[derive(Debug)]
+pub struct Folder {
+    /// Disk and open files.
+    pub files: Arc<OpenFiles>,
+    /// Where the directory lies.
+    pub path: PathBuf,
+}
+
+/// What a segment's files are told apart by.
+pub const LOG: &str = ".log";
+/// Offset index.
+pub const INDEX: &str = ".index";
+/// Time index.
+pub const TIME_INDEX: &str = ".timeindex";
+/// Aborted transactions.
+pub const TXN_INDEX: &str = ".txnindex";
+/// Appended to the name of a file that will be removed.
+pub const DELETED: &str = ".deleted";
+
+/// One file of a segment, open or not. The path is put together when it is
+/// needed: a broker has very many of these.
 #[derive(Debug)]
 pub struct FileSlot {
-    files: Arc<OpenFiles>,
-    path: PathBuf,
+    folder: Arc<Folder>,
+    base: Offset,
+    kind: &'static str,
+    suffix: &'static str,
     open: Mutex<Option<Weak<dyn DiskFile>>>,
 }
 
 impl FileSlot {
-    /// The file at `path`, which need not exist yet.
-    pub fn new(files: Arc<OpenFiles>, path: PathBuf) -> Self {
-        Self { files, path, open: Mutex::new(None) }
+    /// The file of the segment at `base`, which need not exist yet.
+    pub fn new(folder: &Arc<Folder>, base: Offset, kind: &'static str) -> Self {
+        Self { folder: folder.clone(), base, kind, suffix: "", open: Mutex::new(None) }
     }
 
     /// Where it lies.
-    pub fn path(&self) -> &Path {
-        &self.path
+    pub fn path(&self) -> PathBuf {
+        self.path_with(self.suffix)
     }
 
-    /// The disk that it lies on.
-    pub fn disk(&self) -> &dyn Disk {
-        &**self.files.disk()
+    fn path_with(&self, suffix: &str) -> PathBuf {
+        self.folder.path.join(format!("{:020}{}{suffix}", self.base.0, self.kind))
+    }
+
+    fn disk(&self) -> &dyn Disk {
+        &**self.folder.files.disk()
     }
 
     /// The open file; `NotFound` when there is none.
@@ -83,24 +110,25 @@ impl FileSlot {
         if let Some(file) = open.as_ref().and_then(Weak::upgrade) {
             return Ok(file);
         }
-        let file = match self.files.disk().open(&self.path, how) {
+        let path = self.path();
+        let file = match self.disk().open(&path, how) {
             // What may only be read can still be served.
             Err(error) if how == Open::Write && is_write_refused(&error) => {
-                self.files.disk().open(&self.path, Open::Read)?
+                self.disk().open(&path, Open::Read)?
             }
             other => other?,
         };
         *open = Some(Arc::downgrade(&file));
         drop(open);
-        self.files.keep(file.clone());
+        self.folder.files.keep(file.clone());
         Ok(file)
     }
 
-    /// Renames the file on disk, if there is one, and follows it.
-    pub fn rename(&mut self, to: PathBuf) -> io::Result<()> {
-        match self.files.disk().rename(&self.path, &to) {
+    /// Appends `suffix` to the file's name, if there is a file, and follows it.
+    pub fn rename(&mut self, suffix: &'static str) -> io::Result<()> {
+        match self.disk().rename(&self.path(), &self.path_with(suffix)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => self.path = to,
+            _ => self.suffix = suffix,
         }
         Ok(())
     }
@@ -108,7 +136,7 @@ impl FileSlot {
     /// Removes the file; nothing happens when there is none.
     pub fn remove(&self) -> io::Result<()> {
         *self.open.lock() = None;
-        match self.files.disk().remove_file(&self.path) {
+        match self.disk().remove_file(&self.path()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
@@ -117,4 +145,18 @@ impl FileSlot {
 
 fn is_write_refused(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+}
+
+#[cfg(test)]
+pub mod testing {
+    //! A folder on a disk in memory.
+
+    use super::*;
+    use crate::sys::memory_disk::MemoryDisk;
+
+    /// The directory `/d` on `disk`, with room for few open files.
+    pub fn folder(disk: &MemoryDisk) -> Arc<Folder> {
+        disk.create_dir_all("/d".as_ref()).unwrap();
+        Arc::new(Folder { files: OpenFiles::new(disk.shared(), 2), path: "/d".into() })
+    }
 }

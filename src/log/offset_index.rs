@@ -5,11 +5,10 @@
 //! starts. A lookup gives a position at or before the batch that is looked for.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::entry_file::{EntryFile, IndexEntry};
-use super::files::{FileSlot, OpenFiles};
+use super::files::{FileSlot, Folder, INDEX};
 use crate::types::Offset;
 
 /// Bytes of an entry.
@@ -55,9 +54,9 @@ pub struct OffsetIndex {
 }
 
 impl OffsetIndex {
-    /// The index in the file at `path`, `len` bytes long (0 when missing).
-    pub fn new(files: Arc<OpenFiles>, path: PathBuf, base: Offset, len: u64) -> Self {
-        Self { base, entries: EntryFile::new(files, path, len) }
+    /// The index of the segment at `base`, its file `len` bytes long (0 when missing).
+    pub fn new(folder: &Arc<Folder>, base: Offset, len: u64) -> Self {
+        Self { base, entries: EntryFile::new(FileSlot::new(folder, base, INDEX), len) }
     }
 
     /// Number of entries.
@@ -138,15 +137,13 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::sys::disk::Disk as _;
+    use crate::log::files::testing::folder;
     use crate::sys::memory_disk::MemoryDisk;
 
     #[test]
     fn finds_the_entry_at_or_before_and_truncates_from_the_offset_on() {
         let disk = MemoryDisk::new();
-        disk.create_dir_all(Path::new("/")).unwrap();
-        let files = OpenFiles::new(disk.shared(), 1);
-        let mut index = OffsetIndex::new(files, "/x.index".into(), Offset(100), 0);
+        let mut index = OffsetIndex::new(&folder(&disk), Offset(100), 0);
         let at = |offset, position| OffsetPosition { offset: Offset(offset), position };
         assert_eq!(index.lookup(Offset(100)).unwrap(), at(100, 0));
         index.append(Offset(110), 5000);
@@ -159,7 +156,7 @@ mod tests {
         assert!(index.fits(Offset(100 + i64::from(i32::MAX))));
         assert!(!index.fits(Offset(101 + i64::from(i32::MAX))) && !index.fits(Offset(99)));
         index.write_out().unwrap();
-        let bytes = disk.bytes(Path::new("/x.index"));
+        let bytes = disk.bytes(Path::new("/d/00000000000000000100.index"));
         assert_eq!(bytes, [0, 0, 0, 10, 0, 0, 0x13, 0x88, 0, 0, 0, 20, 0, 0, 0x27, 0x10]);
         index.truncate_to(Offset(120)).unwrap();
         assert_eq!(index.last().unwrap(), at(110, 5000));

@@ -5,11 +5,10 @@
 //! largest timestamp is this one, first seen in that batch.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::entry_file::{EntryFile, IndexEntry};
-use super::files::{FileSlot, OpenFiles};
+use super::files::{FileSlot, Folder, TIME_INDEX};
 use crate::types::{Offset, Timestamp};
 
 /// Bytes of an entry.
@@ -58,9 +57,13 @@ pub struct TimeIndex {
 }
 
 impl TimeIndex {
-    /// The index in the file at `path`, `len` bytes long (0 when missing).
-    pub fn new(files: Arc<OpenFiles>, path: PathBuf, base: Offset, len: u64) -> Self {
-        Self { base, entries: EntryFile::new(files, path, len), newest: None }
+    /// The index of the segment at `base`, its file `len` bytes long (0 when missing).
+    pub fn new(folder: &Arc<Folder>, base: Offset, len: u64) -> Self {
+        Self {
+            base,
+            entries: EntryFile::new(FileSlot::new(folder, base, TIME_INDEX), len),
+            newest: None,
+        }
     }
 
     /// Number of entries.
@@ -134,15 +137,13 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::sys::disk::Disk as _;
+    use crate::log::files::testing::folder;
     use crate::sys::memory_disk::MemoryDisk;
 
     #[test]
     fn keeps_only_growing_timestamps_and_finds_the_one_at_or_before() {
         let disk = MemoryDisk::new();
-        disk.create_dir_all(Path::new("/")).unwrap();
-        let files = OpenFiles::new(disk.shared(), 1);
-        let mut index = TimeIndex::new(files, "/x.timeindex".into(), Offset(100), 0);
+        let mut index = TimeIndex::new(&folder(&disk), Offset(100), 0);
         let at = |timestamp, offset| TimestampOffset {
             timestamp: Timestamp(timestamp),
             offset: Offset(offset),
@@ -158,7 +159,7 @@ mod tests {
         index.truncate_to(Offset(120)).unwrap();
         assert_eq!(index.last().unwrap(), at(50, 105));
         index.write_out().unwrap();
-        let bytes = disk.bytes(Path::new("/x.timeindex"));
+        let bytes = disk.bytes(Path::new("/d/00000000000000000100.timeindex"));
         assert_eq!(bytes, [0, 0, 0, 0, 0, 0, 0, 50, 0, 0, 0, 5]);
     }
 }

@@ -9,10 +9,9 @@
 //! above. The file exists only in segments with an abort.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::files::{FileSlot, OpenFiles};
+use super::files::{FileSlot, Folder, TXN_INDEX};
 use crate::types::{Offset, ProducerId};
 
 /// Bytes of an entry.
@@ -76,9 +75,9 @@ pub struct TransactionIndex {
 }
 
 impl TransactionIndex {
-    /// The index in the file at `path`, `len` bytes long (0 when missing).
-    pub fn new(files: Arc<OpenFiles>, path: PathBuf, len: u64) -> Self {
-        Self { slot: FileSlot::new(files, path), len }
+    /// The index of the segment at `base`, its file `len` bytes long (0 when missing).
+    pub fn new(folder: &Arc<Folder>, base: Offset, len: u64) -> Self {
+        Self { slot: FileSlot::new(folder, base, TXN_INDEX), len }
     }
 
     /// The file.
@@ -191,7 +190,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::sys::disk::Disk as _;
+    use crate::log::files::testing::folder;
+    use crate::sys::disk::{Disk as _, Open};
     use crate::sys::memory_disk::MemoryDisk;
 
     fn aborted(producer: i64, first: i64, last: i64, stable: i64) -> AbortedTransaction {
@@ -206,9 +206,7 @@ mod tests {
     #[test]
     fn collects_what_overlaps_and_knows_when_it_is_complete() {
         let disk = MemoryDisk::new();
-        disk.create_dir_all(Path::new("/")).unwrap();
-        let files = OpenFiles::new(disk.shared(), 1);
-        let mut index = TransactionIndex::new(files, "/x.txnindex".into(), 0);
+        let mut index = TransactionIndex::new(&folder(&disk), Offset(0), 0);
         let entries = [aborted(1, 0, 10, 11), aborted(2, 5, 20, 21), aborted(3, 30, 40, 41)];
         entries.iter().for_each(|entry| index.append(entry).unwrap());
         let collect = |index: &TransactionIndex, from, upper| {
@@ -223,7 +221,7 @@ mod tests {
         assert!(index.check(Offset(11)).is_err());
         index.truncate_to(Offset(20)).unwrap();
         assert_eq!(collect(&index, 0, 100).0, entries[..1]);
-        let bytes = disk.bytes(Path::new("/x.txnindex"));
+        let bytes = disk.bytes(Path::new("/d/00000000000000000000.txnindex"));
         assert_eq!(bytes.len(), ENTRY_LEN);
         assert_eq!(bytes[..10], [0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
     }
@@ -231,13 +229,13 @@ mod tests {
     #[test]
     fn a_cut_off_or_foreign_entry_is_damage() {
         let disk = MemoryDisk::new();
-        disk.create_dir_all(Path::new("/")).unwrap();
-        let files = OpenFiles::new(disk.shared(), 1);
-        let index = TransactionIndex::new(files.clone(), "/x".into(), 33);
+        let folder = folder(&disk);
+        let index = TransactionIndex::new(&folder, Offset(0), 33);
         assert_eq!(index.check(Offset(0)).unwrap_err().kind(), io::ErrorKind::InvalidData);
-        disk.open(Path::new("/y"), crate::sys::disk::Open::Create).unwrap();
-        disk.tamper(Path::new("/y"), |bytes| *bytes = vec![1; 34]);
-        let index = TransactionIndex::new(files, "/y".into(), 34);
+        let path = Path::new("/d/00000000000000000001.txnindex");
+        disk.open(path, Open::Create).unwrap();
+        disk.tamper(path, |bytes| *bytes = vec![1; 34]);
+        let index = TransactionIndex::new(&folder, Offset(1), 34);
         assert_eq!(index.check(Offset(0)).unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 }

@@ -1,0 +1,574 @@
+//! One segment of a log: a run of batches in a `.log` file, and what finds
+//! things in it.
+//!
+//! Only the last segment of a log grows. Nothing here knows leaders, producers
+//! or what may be read; it finds batches by offset and by time, appends bytes
+//! that are ready, and cuts.
+
+use std::io::{self, IoSlice};
+use std::ops::ControlFlow;
+use std::sync::{Arc, OnceLock};
+
+use super::batch::{BatchHeader, BatchView, TimestampType};
+use super::compression::{Codec, decompress};
+use super::files::{DELETED, FileSlot, Folder, LOG};
+use super::offset_index::{self, OffsetIndex};
+use super::record::Records;
+use super::scan::{BatchAt, HeaderScan, damaged};
+use super::time_index::{self, TimeIndex, TimestampOffset};
+use super::txn_index::TransactionIndex;
+use crate::sys::disk::DiskFile;
+use crate::types::{LeaderEpoch, Offset, Timestamp};
+
+/// Bytes that the records of one batch may unfold to when they are searched for
+/// a timestamp.
+const SEARCH_LIMIT: usize = 1 << 30;
+
+/// Lengths of a segment's files, as the directory lists them; `None` for a file
+/// that is not there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SegmentFiles {
+    /// `.log`
+    pub log: u64,
+    /// `.index`
+    pub index: Option<u64>,
+    /// `.timeindex`
+    pub time_index: Option<u64>,
+    /// `.txnindex`
+    pub txn_index: Option<u64>,
+}
+
+/// A record found by its timestamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoundOffset {
+    /// The record's timestamp, or none where only an offset was asked for.
+    pub timestamp: Timestamp,
+    /// Its offset.
+    pub offset: Offset,
+    /// The epoch of its batch, where known.
+    pub leader_epoch: Option<LeaderEpoch>,
+}
+
+/// A batch that was or is being appended, as the indexes need to know it.
+#[derive(Clone, Copy, Debug)]
+pub struct Appended {
+    /// Last offset in it.
+    pub last_offset: Offset,
+    /// Largest timestamp in it.
+    pub max_timestamp: Timestamp,
+    /// Bytes of it.
+    pub len: u64,
+}
+
+impl From<&BatchHeader> for Appended {
+    fn from(header: &BatchHeader) -> Self {
+        Self {
+            last_offset: header.last_offset(),
+            max_timestamp: header.max_timestamp,
+            len: header.total_len as u64,
+        }
+    }
+}
+
+/// Limits that a segment keeps to.
+#[derive(Clone, Copy, Debug)]
+pub struct IndexRules {
+    /// `index.interval.bytes`: bytes of batches between two entries.
+    pub interval_bytes: u64,
+    /// `segment.index.bytes`: at this size an index is full.
+    pub max_bytes: u64,
+}
+
+/// One segment.
+#[derive(Debug)]
+pub struct Segment {
+    base: Offset,
+    log: FileSlot,
+    size: u64,
+    offsets: OffsetIndex,
+    times: TimeIndex,
+    aborted: TransactionIndex,
+    /// Largest timestamp, and the batch where it was first seen; read from the
+    /// time index when first needed.
+    largest: OnceLock<TimestampOffset>,
+    bytes_since_entry: u64,
+    /// Largest timestamp of the first batch, which time-based rolling counts from.
+    first_timestamp: OnceLock<Timestamp>,
+    created: Timestamp,
+    index_missing: bool,
+    index_implausible: bool,
+}
+
+impl Segment {
+    /// The segment at `base` whose files are there. Touches no file.
+    pub fn open(folder: &Arc<Folder>, base: Offset, files: &SegmentFiles, now: Timestamp) -> Self {
+        let index_len = files.index.unwrap_or(0);
+        let time_len = files.time_index.unwrap_or(0);
+        let most = files.log / super::batch::MAGIC_END as u64 + 1;
+        Self {
+            base,
+            log: FileSlot::new(folder, base, LOG),
+            size: files.log,
+            offsets: OffsetIndex::new(folder, base, index_len),
+            times: TimeIndex::new(folder, base, time_len),
+            aborted: TransactionIndex::new(folder, base, files.txn_index.unwrap_or(0)),
+            largest: OnceLock::new(),
+            bytes_since_entry: 0,
+            first_timestamp: OnceLock::new(),
+            created: now,
+            index_missing: files.index.is_none(),
+            index_implausible: !index_len.is_multiple_of(offset_index::ENTRY_LEN)
+                || !time_len.is_multiple_of(time_index::ENTRY_LEN)
+                || index_len / offset_index::ENTRY_LEN > most
+                || time_len / time_index::ENTRY_LEN > most,
+        }
+    }
+
+    /// A new, empty segment at `base`. What older files of that name hold is
+    /// thrown away.
+    pub fn create(folder: &Arc<Folder>, base: Offset, now: Timestamp) -> io::Result<Self> {
+        let mut segment = Self::open(folder, base, &SegmentFiles::default(), now);
+        segment.log.created()?.set_len(0)?;
+        for slot in [segment.offsets.slot(), segment.times.slot(), segment.aborted.slot()] {
+            slot.remove()?;
+        }
+        segment.index_missing = false;
+        Ok(segment)
+    }
+
+    /// Offset that the segment is named by; no record in it lies before.
+    pub fn base(&self) -> Offset {
+        self.base
+    }
+
+    /// Bytes of batches.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The `.log` file, opened if need be.
+    pub fn file(&self) -> io::Result<Arc<dyn DiskFile>> {
+        self.log.existing()
+    }
+
+    /// The aborted transactions.
+    pub fn aborted(&self) -> &TransactionIndex {
+        &self.aborted
+    }
+
+    /// The aborted transactions, to add one.
+    pub fn aborted_mut(&mut self) -> &mut TransactionIndex {
+        &mut self.aborted
+    }
+
+    /// Why the indexes must be rebuilt before they are used, if they must.
+    ///
+    /// `thorough` also looks at the newest entries, which costs opening the files.
+    pub fn index_fault(&self, thorough: bool) -> io::Result<Option<&'static str>> {
+        if self.index_missing {
+            return Ok(Some("offset index is missing"));
+        }
+        if self.index_implausible {
+            return Ok(Some("index has an impossible length"));
+        }
+        match self.aborted.check(self.base) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Ok(Some("transaction index is damaged"));
+            }
+            other => other?,
+        }
+        if !thorough {
+            return Ok(None);
+        }
+        let last = self.offsets.last()?;
+        if last.offset < self.base || (last.position > 0 && last.position >= self.size) {
+            return Ok(Some("offset index points outside the segment"));
+        }
+        if self.times.last()?.offset < self.base {
+            return Ok(Some("time index points outside the segment"));
+        }
+        Ok(None)
+    }
+
+    // ── appending ───────────────────────────────────────────────────────────
+
+    /// True when an append of `len` bytes that ends with `last_offset` must go to
+    /// a new segment, time aside.
+    pub fn is_full(&self, rules: &IndexRules, segment_bytes: u64, len: u64, last: Offset) -> bool {
+        let offset_entries = rules.max_bytes / offset_index::ENTRY_LEN;
+        // One place is kept for the entry that is written when the segment closes.
+        let time_entries = (rules.max_bytes / time_index::ENTRY_LEN).saturating_sub(1);
+        self.size + len > segment_bytes
+            || self.offsets.len() as u64 >= offset_entries
+            || self.times.len() as u64 >= time_entries
+            || !self.offsets.fits(last)
+    }
+
+    /// Time since the first batch by the records' own clock, or since the segment
+    /// was created when they have none, in ms.
+    pub fn age(&self, now: Timestamp, newest: Timestamp) -> io::Result<i64> {
+        Ok(match self.first_timestamp()? {
+            Some(first) if first.0 >= 0 => newest.0.saturating_sub(first.0),
+            _ => now.0.saturating_sub(self.created.0),
+        })
+    }
+
+    /// Writes batches behind the others. When that fails the file is cut back to
+    /// what it was; whoever reads at most to [`Self::size`] never sees a part.
+    pub fn append(
+        &mut self,
+        slices: &mut [IoSlice<'_>],
+        batches: &[Appended],
+        rules: &IndexRules,
+    ) -> io::Result<()> {
+        let file = self.log.existing()?;
+        // Known before anything is written, so that nothing after the write fails.
+        self.largest()?;
+        if let Err(error) = file.write_all_at(slices, self.size) {
+            file.set_len(self.size)?;
+            return Err(error);
+        }
+        for batch in batches {
+            self.note(batch, rules)?;
+            self.size += batch.len;
+        }
+        Ok(())
+    }
+
+    /// Brings indexes and timestamps up to a batch that starts at `size`.
+    fn note(&mut self, batch: &Appended, rules: &IndexRules) -> io::Result<()> {
+        if self.size == 0 {
+            self.first_timestamp = OnceLock::from(batch.max_timestamp);
+        }
+        if batch.max_timestamp > self.largest()?.timestamp {
+            let largest =
+                TimestampOffset { timestamp: batch.max_timestamp, offset: batch.last_offset };
+            self.largest = OnceLock::from(largest);
+        }
+        if self.bytes_since_entry > rules.interval_bytes {
+            self.offsets.append(batch.last_offset, self.size);
+            let largest = self.largest()?;
+            self.times.maybe_append(largest)?;
+            self.bytes_since_entry = 0;
+        }
+        self.bytes_since_entry += batch.len;
+        Ok(())
+    }
+
+    /// Writes what the index files lack: the segment takes no more appends, or
+    /// the log closes. Nothing is synced.
+    pub fn seal(&mut self) -> io::Result<()> {
+        let largest = self.largest()?;
+        self.times.maybe_append(largest)?;
+        self.offsets.write_out()?;
+        self.times.write_out()
+    }
+
+    /// Makes everything durable that was appended.
+    pub fn sync(&mut self) -> io::Result<()> {
+        self.log.existing()?.sync()?;
+        self.offsets.sync()?;
+        self.times.sync()?;
+        self.aborted.sync()
+    }
+
+    // ── finding ─────────────────────────────────────────────────────────────
+
+    /// The first batch that ends at `target` or later.
+    pub fn find(&self, target: Offset) -> io::Result<Option<BatchAt>> {
+        let mut found = None;
+        self.scan(self.start_for(target)?, |at| {
+            if at.header.last_offset() < target {
+                return ControlFlow::Continue(());
+            }
+            found = Some(*at);
+            ControlFlow::Break(())
+        })?;
+        Ok(found)
+    }
+
+    /// A position from where to look for `target`. An entry that points to no
+    /// batch, or to one behind the target, is damage: then from the start.
+    fn start_for(&self, target: Offset) -> io::Result<u64> {
+        let entry = self.offsets.lookup(target)?;
+        if entry.position == 0 {
+            return Ok(0);
+        }
+        let file = self.file()?;
+        let first = HeaderScan::new(&*file, entry.position, self.size).next();
+        let trusted = match first {
+            // Before 4.0 Kafka's entries named the last offset of a whole append.
+            Ok(Some(at)) => at.header.base_offset <= entry.offset,
+            Ok(None) => false,
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => false,
+            Err(error) => return Err(error),
+        };
+        Ok(if trusted { entry.position } else { 0 })
+    }
+
+    fn scan(
+        &self,
+        from: u64,
+        mut visit: impl FnMut(&BatchAt) -> ControlFlow<()>,
+    ) -> io::Result<()> {
+        if from >= self.size {
+            return Ok(());
+        }
+        let file = self.file()?;
+        let mut scan = HeaderScan::new(&*file, from, self.size);
+        while let Some(at) = scan.next()? {
+            if visit(&at).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the last batch ends that starts at `from` or later and lies wholly
+    /// before `limit`; `from` when there is none. With the offset after it.
+    pub fn whole_batches(&self, from: u64, limit: u64) -> io::Result<(u64, Option<Offset>)> {
+        let near = self.offsets.lookup_position(limit)?;
+        let start =
+            if near.position > from { self.start_for(near.offset)?.max(from) } else { from };
+        let (mut end, mut next_offset) = (from, None);
+        self.scan(start, |at| {
+            if at.end() > limit {
+                return ControlFlow::Break(());
+            }
+            (end, next_offset) = (at.end(), Some(at.header.next_offset()));
+            ControlFlow::Continue(())
+        })?;
+        if end == from && start > from {
+            // The batch at the index entry reaches over the limit: all before it is whole.
+            return Ok((start, None));
+        }
+        Ok((end, next_offset))
+    }
+
+    /// The offset after the last batch; the base when there is none.
+    pub fn read_next_offset(&self) -> io::Result<Offset> {
+        let mut next = self.base;
+        self.scan(self.start_for(self.offsets.last()?.offset)?, |at| {
+            next = at.header.next_offset();
+            ControlFlow::Continue(())
+        })?;
+        Ok(next)
+    }
+
+    /// Largest timestamp of the first batch; `None` in an empty segment.
+    pub fn first_timestamp(&self) -> io::Result<Option<Timestamp>> {
+        if let Some(first) = self.first_timestamp.get() {
+            return Ok(Some(*first));
+        }
+        let mut first = None;
+        self.scan(0, |at| {
+            first = Some(at.header.max_timestamp);
+            ControlFlow::Break(())
+        })?;
+        Ok(first.map(|first| *self.first_timestamp.get_or_init(|| first)))
+    }
+
+    /// Largest timestamp, with the batch where it was first seen.
+    pub fn largest(&self) -> io::Result<TimestampOffset> {
+        if let Some(largest) = self.largest.get() {
+            return Ok(*largest);
+        }
+        let largest = self.times.last()?;
+        Ok(*self.largest.get_or_init(|| largest))
+    }
+
+    /// Largest timestamp; where no record has one, when the file was last changed.
+    pub fn largest_or_modified(&self) -> io::Result<Timestamp> {
+        let largest = self.largest()?.timestamp;
+        if largest.0 >= 0 { Ok(largest) } else { self.file()?.modified().map(Timestamp) }
+    }
+
+    /// The first record at `from` or later with a timestamp of `target` or later.
+    pub fn find_timestamp(
+        &self,
+        target: Timestamp,
+        from: Offset,
+    ) -> io::Result<Option<FoundOffset>> {
+        let before = self.times.lookup(target)?;
+        let start = self.start_for(before.offset.max(from))?;
+        self.search_records(
+            start,
+            |header| header.max_timestamp >= target,
+            |timestamp, offset| timestamp >= target && offset >= from,
+        )
+    }
+
+    /// The first record with the segment's largest timestamp.
+    pub fn find_largest(&self) -> io::Result<Option<FoundOffset>> {
+        let largest = self.largest()?;
+        if largest.timestamp == Timestamp::NONE {
+            return Ok(None);
+        }
+        let start = self.start_for(largest.offset)?;
+        let wanted = |header: &BatchHeader| header.max_timestamp == largest.timestamp;
+        let mut last_of_append_time = None;
+        self.scan(start, |at| {
+            if !wanted(&at.header) {
+                return ControlFlow::Continue(());
+            }
+            let kind = at.header.attributes.timestamp_type();
+            last_of_append_time = (kind == TimestampType::LogAppendTime).then_some(at.header);
+            ControlFlow::Break(())
+        })?;
+        if let Some(header) = last_of_append_time {
+            // All its records have this time; the last one is meant (KIP-734).
+            return Ok(Some(found(&header, header.max_timestamp, header.last_offset())));
+        }
+        self.search_records(start, wanted, |timestamp, _| timestamp == largest.timestamp)
+    }
+
+    /// The first record that `wanted` accepts in the batches that `open` accepts.
+    fn search_records(
+        &self,
+        start: u64,
+        open: impl Fn(&BatchHeader) -> bool,
+        wanted: impl Fn(Timestamp, Offset) -> bool,
+    ) -> io::Result<Option<FoundOffset>> {
+        let file = self.file()?;
+        let mut scan = HeaderScan::new(&*file, start, self.size);
+        while let Some(at) = scan.next()? {
+            if !open(&at.header) {
+                continue;
+            }
+            let mut bytes = vec![0; at.header.total_len];
+            file.read_exact_at(&mut bytes, at.position)?;
+            let view = BatchView::parse(&bytes).map_err(|error| damaged(at.position, &error))?;
+            let hit = first_record(&view, &wanted).map_err(|reason| {
+                io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    format!("batch at byte {}: {reason}", at.position),
+                )
+            })?;
+            if hit.is_some() {
+                return Ok(hit);
+            }
+        }
+        Ok(None)
+    }
+
+    // ── cutting ─────────────────────────────────────────────────────────────
+
+    /// Cuts the batch that holds `offset`, and all after it; the bytes that went.
+    pub fn truncate_to(&mut self, offset: Offset, now: Timestamp) -> io::Result<u64> {
+        let Some(at) = self.find(offset)? else { return Ok(0) };
+        let cut = self.size - at.position;
+        self.log.existing()?.set_len(at.position)?;
+        self.size = at.position;
+        self.offsets.truncate_to(offset)?;
+        self.times.truncate_to(offset)?;
+        self.aborted.truncate_to(offset)?;
+        self.bytes_since_entry = 0;
+        if self.size == 0 {
+            self.created = now;
+            self.first_timestamp = OnceLock::new();
+        }
+        let largest = self.read_largest()?;
+        self.largest = OnceLock::from(largest);
+        Ok(cut)
+    }
+
+    /// Largest timestamp by the time index and the batches after its last entry.
+    fn read_largest(&self) -> io::Result<TimestampOffset> {
+        let mut largest = self.times.last()?;
+        self.scan(self.start_for(largest.offset)?, |at| {
+            if at.header.max_timestamp > largest.timestamp {
+                largest = TimestampOffset {
+                    timestamp: at.header.max_timestamp,
+                    offset: at.header.last_offset(),
+                };
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(largest)
+    }
+
+    /// Forgets what the indexes and timestamps say, before a rebuild by
+    /// [`Self::rebuild_with`] from the first batch on.
+    pub fn start_rebuild(&mut self) -> io::Result<()> {
+        self.offsets.clear();
+        self.times.clear();
+        self.aborted.clear()?;
+        self.largest =
+            OnceLock::from(TimestampOffset { timestamp: Timestamp::NONE, offset: self.base });
+        self.first_timestamp = OnceLock::new();
+        self.bytes_since_entry = 0;
+        self.size = 0;
+        Ok(())
+    }
+
+    /// The next sound batch during a rebuild; false when its offset cannot be in
+    /// this segment.
+    pub fn rebuild_with(&mut self, header: &BatchHeader, rules: &IndexRules) -> io::Result<bool> {
+        let batch = Appended::from(header);
+        if header.base_offset < self.base || !self.offsets.fits(batch.last_offset) {
+            return Ok(false);
+        }
+        self.note(&batch, rules)?;
+        self.size += batch.len;
+        Ok(true)
+    }
+
+    /// Ends a rebuild: cuts what came after the last sound batch and writes the
+    /// indexes.
+    pub fn finish_rebuild(&mut self) -> io::Result<()> {
+        let file = self.log.existing()?;
+        if file.len()? > self.size {
+            file.set_len(self.size)?;
+        }
+        self.index_missing = false;
+        self.index_implausible = false;
+        self.seal()
+    }
+
+    // ── going ───────────────────────────────────────────────────────────────
+
+    /// Renames the files to `.deleted`: after a crash they are swept away.
+    pub fn mark_deleted(&mut self) -> io::Result<()> {
+        self.log.rename(DELETED)?;
+        self.offsets.slot().rename(DELETED)?;
+        self.times.slot().rename(DELETED)?;
+        self.aborted.slot().rename(DELETED)
+    }
+
+    /// Removes the files.
+    pub fn remove(&mut self) -> io::Result<()> {
+        self.log.remove()?;
+        self.offsets.slot().remove()?;
+        self.times.slot().remove()?;
+        self.aborted.slot().remove()
+    }
+}
+
+fn found(header: &BatchHeader, timestamp: Timestamp, offset: Offset) -> FoundOffset {
+    let leader_epoch = Some(header.leader_epoch).filter(|epoch| epoch.0 >= 0);
+    FoundOffset { timestamp, offset, leader_epoch }
+}
+
+/// The first record of a batch that `wanted` accepts.
+fn first_record(
+    batch: &BatchView<'_>,
+    wanted: &impl Fn(Timestamp, Offset) -> bool,
+) -> Result<Option<FoundOffset>, String> {
+    let header = batch.header();
+    let plain;
+    let payload = match header.codec() {
+        Some(Codec::None) => batch.payload(),
+        Some(codec) => {
+            plain = decompress(codec, batch.payload(), SEARCH_LIMIT).map_err(|e| e.to_string())?;
+            &plain
+        }
+        None => return Err("unknown codec".to_owned()),
+    };
+    for record in Records::new(header, payload) {
+        let record = record.map_err(|error| error.to_string())?;
+        if wanted(record.timestamp, record.offset) {
+            return Ok(Some(found(header, record.timestamp, record.offset)));
+        }
+    }
+    Ok(None)
+}
