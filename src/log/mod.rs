@@ -2,16 +2,21 @@
 
 pub mod batch;
 pub mod batch_builder;
+pub mod checkpoint_text;
 pub mod compression;
 mod config;
 pub mod control;
 mod entry_file;
+pub mod epochs;
+pub mod file_names;
 pub mod files;
 pub mod offset_index;
 pub mod record;
+pub mod retention;
 mod scan;
 pub mod segment;
 mod snappy;
+pub mod snapshot;
 pub mod time_index;
 pub mod txn_index;
 
