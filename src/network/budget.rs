@@ -61,14 +61,14 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Waits until this lease holds `bytes`.
-    pub async fn grow_to(&mut self, bytes: usize) {
+    /// Waits until this lease holds `bytes`; true when that took a wait.
+    pub async fn grow_to(&mut self, bytes: usize) -> bool {
         let budget = self.budget.clone();
         let mut waiting = None;
         loop {
             let freed = budget.freed.notified();
             if self.try_grow_to(bytes) {
-                return;
+                return waiting.is_some();
             }
             waiting.get_or_insert_with(|| Waiting::enter(&budget));
             freed.await;
@@ -89,6 +89,11 @@ impl Lease {
         state.used = state.used.saturating_add(more);
         self.held += more;
         true
+    }
+
+    /// True when the lease has at least `bytes`: its owner waits for no budget.
+    pub fn holds(&self, bytes: usize) -> bool {
+        self.held >= bytes
     }
 
     /// Gives everything back.
@@ -138,9 +143,9 @@ mod tests {
 
     use super::*;
 
-    fn is_ready(future: impl Future<Output = ()>) -> bool {
+    fn is_ready(future: impl Future<Output = bool>) -> bool {
         let mut future = pin!(future);
-        future.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(())
+        future.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(false)
     }
 
     #[test]
@@ -184,6 +189,6 @@ mod tests {
             tokio::task::yield_now().await;
         }
         one.release();
-        waiter.await.unwrap();
+        assert!(waiter.await.unwrap(), "it had to wait");
     }
 }

@@ -17,6 +17,10 @@ pub const SIZE_BYTES: usize = 4;
 /// Room that every connection with something to say may take at once.
 pub const FREE_ROOM: usize = 64 * 1024;
 
+/// Frames up to this size are copied out of the buffer, larger ones are slices of
+/// it. A small request that waits for long would else hold on to a whole buffer.
+const COPIED: usize = 1024;
+
 /// How much faster than the bytes arrive the room for them may grow.
 const GROWTH: usize = 4;
 
@@ -58,6 +62,11 @@ pub fn take_front(buffer: &mut BytesMut, max: usize) -> Result<Front, FrameError
         return Ok(Front::Partial(SIZE_BYTES.saturating_add(len)));
     }
     buffer.advance(SIZE_BYTES);
+    if len <= COPIED {
+        let frame = Bytes::copy_from_slice(buffer.get(..len).unwrap_or_default());
+        buffer.advance(len);
+        return Ok(Front::Frame(frame));
+    }
     Ok(Front::Frame(buffer.split_to(len).freeze()))
 }
 

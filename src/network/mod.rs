@@ -11,11 +11,16 @@
 //!
 //! Absent on purpose: what a request means. The dispatcher is a function that was
 //! handed in; no handler is known here.
-//! First to read: `listener.rs`, then `connection.rs`.
+//! First to read: [`Listener`], then `connection.rs`.
 
+mod admission;
 mod budget;
-mod chunk;
+mod connection;
 mod frame;
+mod listener;
+mod outgoing;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::future::Future;
@@ -24,18 +29,15 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use tokio::sync::watch;
 
+use crate::protocol::Chunk;
+use crate::protocol::apis::ListenerKind;
+
+pub use self::admission::{Admissions, ConnectionLimits};
 pub use self::budget::Budget;
-pub use self::chunk::{Chunk, Region, RegionFile};
-
-/// What a listener is there for; decides which APIs it serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ListenerRole {
-    /// Serves clients and other brokers.
-    Broker,
-    /// Serves the quorum and the brokers that follow it.
-    Controller,
-}
+pub use self::connection::ConnectionSettings;
+pub use self::listener::{BindError, Listener, Serving, Shared, SocketSettings};
 
 /// The listener through which a connection came in.
 #[derive(Debug)]
@@ -43,7 +45,7 @@ pub struct ListenerInfo {
     /// Its name in `listeners`, upper case, such as `PLAINTEXT`.
     pub name: String,
     /// What it serves.
-    pub role: ListenerRole,
+    pub kind: ListenerKind,
 }
 
 /// The library behind a connection, as it told in ApiVersions (KIP-511).
@@ -79,7 +81,7 @@ impl fmt::Display for ConnectionInfo {
 /// What becomes of a request.
 #[derive(Debug)]
 pub enum Reply {
-    /// These bytes, without the frame's size in front.
+    /// A whole frame, its size in front.
     Answer(Vec<Chunk>),
     /// Nothing is sent: Produce with acks=0.
     Silence,
@@ -93,3 +95,8 @@ pub type PendingReply = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
 /// Judges one frame (without its size) and answers it.
 pub type Dispatcher = dyn Fn(Arc<ConnectionInfo>, Bytes) -> PendingReply + Send + Sync;
+
+/// Ends when the listener is told to stop, or is gone.
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}

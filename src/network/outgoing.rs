@@ -1,0 +1,160 @@
+//! Answers on their way out: bytes gathered into few system calls, file ranges
+//! from the page cache to the socket.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use rustix::fs::sendfile;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+use crate::protocol::{Chunk, Region};
+use crate::sys::clock::within;
+
+/// Slices that go into one system call.
+const SLICES: usize = 64;
+
+/// File ranges up to this size are read and sent along with their neighbours: one
+/// read is cheaper than a call of their own.
+const SMALL_REGION: usize = 16 * 1024;
+
+/// What is read at once from a file without a descriptor.
+const PIECE: usize = 64 * 1024;
+
+/// Most of a file that one call sends, so that one reader with a large window
+/// does not keep the thread for itself.
+const STRIDE: usize = 1024 * 1024;
+
+/// Answers that are not yet in the socket's buffer, in order.
+#[derive(Debug, Default)]
+pub struct Outgoing {
+    chunks: VecDeque<Chunk>,
+    len: usize,
+}
+
+impl Outgoing {
+    /// Bytes waiting to be sent.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Appends one answer.
+    pub fn push(&mut self, answer: Vec<Chunk>) -> io::Result<()> {
+        for chunk in answer {
+            self.len += chunk.len();
+            match chunk {
+                Chunk::Region(region) if region.len <= SMALL_REGION => {
+                    self.chunks.push_back(Chunk::Bytes(read(&region, region.len)?));
+                }
+                other => self.chunks.push_back(other),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends everything. Fails when the peer takes nothing for `patience`.
+    pub async fn flush(&mut self, stream: &TcpStream, patience: Duration) -> io::Result<()> {
+        while let Some(front) = self.chunks.front() {
+            if front.is_empty() {
+                self.chunks.pop_front();
+                continue;
+            }
+            match self.send_some(stream) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(sent) => self.advance(sent),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    within(patience, stream.writable()).await.ok_or(io::ErrorKind::TimedOut)??;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// One system call's worth of progress.
+    fn send_some(&mut self, stream: &TcpStream) -> io::Result<usize> {
+        if let Some(Chunk::Region(region)) = self.chunks.front() {
+            if region.file.descriptor().is_some() {
+                return send_region(stream, region);
+            }
+            let piece = read(region, region.len.min(PIECE))?;
+            let position = region.position + piece.len() as u64;
+            let rest =
+                Region { file: region.file.clone(), position, len: region.len - piece.len() };
+            self.chunks.pop_front();
+            self.chunks.push_front(Chunk::Region(rest));
+            self.chunks.push_front(Chunk::Bytes(piece));
+        }
+        self.send_bytes(stream)
+    }
+
+    /// Sends as many of the leading byte chunks as one call takes; tells the
+    /// kernel when a file follows, so that they share packets.
+    fn send_bytes(&self, stream: &TcpStream) -> io::Result<usize> {
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let mut count = 0;
+        let mut flags = SendFlags::NOSIGNAL;
+        for chunk in &self.chunks {
+            match (chunk, slices.get_mut(count)) {
+                (Chunk::Bytes(bytes), Some(slice)) => *slice = IoSlice::new(bytes),
+                _ => {
+                    flags |= SendFlags::MORE;
+                    break;
+                }
+            }
+            count += 1;
+        }
+        stream.try_io(Interest::WRITABLE, || {
+            let mut no_ancillary = SendAncillaryBuffer::default();
+            Ok(sendmsg(stream, &slices[..count], &mut no_ancillary, flags)?)
+        })
+    }
+
+    fn advance(&mut self, mut sent: usize) {
+        self.len -= sent;
+        while let Some(front) = self.chunks.front_mut() {
+            let len = front.len();
+            if len > sent {
+                match front {
+                    Chunk::Bytes(bytes) => bytes.advance(sent),
+                    Chunk::Region(region) => {
+                        region.position += sent as u64;
+                        region.len -= sent;
+                    }
+                }
+                return;
+            }
+            sent -= len;
+            self.chunks.pop_front();
+        }
+    }
+}
+
+fn send_region(stream: &TcpStream, region: &Region) -> io::Result<usize> {
+    let Some(file) = region.file.descriptor() else {
+        return Err(io::ErrorKind::Unsupported.into());
+    };
+    let mut position = region.position;
+    stream.try_io(Interest::WRITABLE, || {
+        Ok(sendfile(stream, file, Some(&mut position), region.len.min(STRIDE))?)
+    })
+}
+
+/// Reads the first `len` bytes of a region; an error when the file is shorter.
+fn read(region: &Region, len: usize) -> io::Result<Bytes> {
+    let mut bytes = BytesMut::zeroed(len);
+    let mut filled = 0;
+    while filled < len {
+        match region.file.read_at(&mut bytes[filled..], region.position + filled as u64) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(bytes.freeze())
+}
