@@ -33,6 +33,19 @@ pub struct BrokerRegistration {
     pub cordoned_directories: Option<Vec<DirectoryId>>,
 }
 
+/// What a controller said of itself when it registered (KIP-919).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControllerRegistration {
+    /// The controller's `node.id`.
+    pub id: BrokerId,
+    /// Random for each start of the process.
+    pub incarnation_id: Uuid,
+    /// Its controller listeners.
+    pub endpoints: Vec<Endpoint>,
+    /// Feature levels that the controller can work with.
+    pub features: BTreeMap<Arc<str>, VersionRange>,
+}
+
 /// One advertised listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {

@@ -9,14 +9,22 @@ mod broker;
 mod delta;
 pub mod map;
 pub mod records;
+mod replay;
+mod security;
+mod snapshot;
 mod topic;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use self::broker::{BrokerRegistration, Endpoint, SecurityProtocol, VersionRange};
-pub use self::delta::ClusterDelta;
+pub use self::broker::{
+    BrokerRegistration, ControllerRegistration, Endpoint, SecurityProtocol, VersionRange, directory,
+};
+pub use self::delta::{ChangedPartition, ClusterDelta};
 pub use self::map::SharedMap;
+pub use self::replay::{METADATA_VERSIONS, ReplayError};
+pub use self::security::{QuotaEntity, Security};
+pub use self::snapshot::feature_level;
 pub use self::topic::{LeaderRecoveryState, PartitionRegistration, Topic};
 use crate::types::{BrokerId, LeaderEpoch, Offset, Timestamp, TopicId};
 
@@ -37,18 +45,26 @@ pub struct ClusterImage {
     pub epoch: LeaderEpoch,
     /// When that record was appended.
     pub timestamp: Timestamp,
-    /// Finalized feature levels; level 0 is absent.
+    /// Level of `kraft.version`, which only control records tell.
+    pub kraft_version: i16,
+    /// Finalized feature levels, `metadata.version` among them; level 0 is absent.
     pub features: Arc<BTreeMap<Arc<str>, i16>>,
     /// Registered brokers, fenced ones too.
     pub brokers: SharedMap<BrokerId, Arc<BrokerRegistration>>,
+    /// Registered controllers.
+    pub controllers: SharedMap<BrokerId, Arc<ControllerRegistration>>,
     /// Topics by name.
     pub topics: SharedMap<Arc<str>, Arc<Topic>>,
     /// Names of topics by id.
     pub topic_names: SharedMap<TopicId, Arc<str>>,
     /// Settings that were made for a resource; never defaults.
     pub configs: SharedMap<ConfigResource, Settings>,
-    /// First producer id that no block has handed out yet.
+    /// First producer id that no block has handed out yet; -1 before the first.
     pub next_producer_id: i64,
+    /// Quotas, access control, credentials and tokens.
+    pub security: Security,
+    /// The image as it was before the open metadata transaction (KIP-868) began.
+    before_transaction: Option<Arc<ClusterImage>>,
 }
 
 /// What a setting is made for.
@@ -120,13 +136,27 @@ impl ClusterImage {
             offset: Offset::NONE,
             epoch: LeaderEpoch::NONE,
             timestamp: Timestamp::NONE,
+            kraft_version: 0,
             features: Arc::default(),
             brokers: SharedMap::default(),
+            controllers: SharedMap::default(),
             topics: SharedMap::default(),
             topic_names: SharedMap::default(),
             configs: SharedMap::default(),
-            next_producer_id: 0,
+            next_producer_id: -1,
+            security: Security::default(),
+            before_transaction: None,
         }
+    }
+
+    /// What may be shown: never the inside of an open metadata transaction.
+    pub fn stable(&self) -> &Self {
+        self.before_transaction.as_deref().unwrap_or(self)
+    }
+
+    /// True between the begin and the end of a metadata transaction.
+    pub fn in_transaction(&self) -> bool {
+        self.before_transaction.is_some()
     }
 
     /// The topic of this name.
