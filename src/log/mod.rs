@@ -1,5 +1,6 @@
 //! log
 
+pub mod append_plan;
 pub mod batch;
 pub mod batch_builder;
 pub mod checkpoint_text;
@@ -12,6 +13,7 @@ pub mod file_names;
 pub mod files;
 pub mod offset_index;
 pub mod record;
+pub mod record_stream;
 pub mod retention;
 mod scan;
 pub mod segment;
@@ -19,5 +21,6 @@ mod snappy;
 pub mod snapshot;
 pub mod time_index;
 pub mod txn_index;
+pub mod validate;
 
 pub use self::config::{CleanupPolicy, LogConfig};
