@@ -54,7 +54,7 @@ fn emit_message(out: &mut String, message: &Message) {
     for shared in &message.structs {
         emit_struct(out, &shared.name, &shared.fields, scope);
     }
-    let key = message.key.map_or("None".to_owned(), |key| format!("Some({key})"));
+    let key = message.key.map_or_else(|| "None".to_owned(), |key| format!("Some({key})"));
     line!(
         out,
         "impl Message for {name} {{
@@ -66,7 +66,7 @@ fn emit_message(out: &mut String, message: &Message) {
         }}\n}}",
         name = message.name,
         unstable = message.newest_unstable,
-        flexible = condition(message.flexible, Versions::ALL).unwrap_or("true".to_owned()),
+        flexible = condition(message.flexible, Versions::ALL).unwrap_or_else(|| "true".to_owned()),
     );
 }
 
@@ -97,7 +97,7 @@ fn emit_struct(out: &mut String, name: &str, fields: &[Field], scope: Scope) {
 
 fn emit_field_impl(out: &mut String, name: &str, fields: &[Field], scope: Scope) {
     let flexible = condition(scope.flexible, scope.versions);
-    let flexible = flexible.unwrap_or("true".to_owned());
+    let flexible = flexible.unwrap_or_else(|| "true".to_owned());
     line!(
         out,
         "impl Field for {name} {{

@@ -37,7 +37,7 @@ pub struct Field {
     pub default: Option<String>,
     pub ignorable: bool,
     /// Fields of a struct that is defined in place.
-    pub fields: Vec<Field>,
+    pub fields: Vec<Self>,
 }
 
 impl Versions {
@@ -107,8 +107,9 @@ pub fn parse(text: &str) -> Result<Message, String> {
             // Which listeners serve it; the list of APIs repeats it where it is used.
             "on" => drop(words.next()),
             range => {
-                message.versions =
-                    Versions::parse(range.strip_prefix('v').ok_or(format!("what is {range}?"))?)?
+                message.versions = Versions::parse(
+                    range.strip_prefix('v').ok_or_else(|| format!("what is {range}?"))?,
+                )?
             }
         }
     }
@@ -116,7 +117,7 @@ pub fn parse(text: &str) -> Result<Message, String> {
     let mut at = 0;
     message.fields = fields(&lines, &mut at, 2)?;
     while let Some(line) = lines.get(at) {
-        let name = line.trim().strip_prefix("struct ").ok_or(format!("what is {line}?"))?;
+        let name = line.trim().strip_prefix("struct ").ok_or_else(|| format!("what is {line}?"))?;
         let name = name.split_whitespace().next().ok_or("struct without name")?.to_owned();
         at += 1;
         message.structs.push(Struct { name, fields: fields(&lines, &mut at, 4)? });
@@ -147,13 +148,13 @@ fn fields(lines: &[&str], at: &mut usize, depth: usize) -> Result<Vec<Field>, St
 fn field(line: &str) -> Result<Field, String> {
     let (plain, attributes) = match line.split_once('(') {
         Some((plain, rest)) => {
-            (plain, rest.trim_end().strip_suffix(')').ok_or(format!("unclosed: {line}"))?)
+            (plain, rest.trim_end().strip_suffix(')').ok_or_else(|| format!("unclosed: {line}"))?)
         }
         None => (line, ""),
     };
     let mut words = plain.split_whitespace();
     let name = words.next().ok_or("field without name")?.to_owned();
-    let kind = words.next().ok_or(format!("field without type: {line}"))?;
+    let kind = words.next().ok_or_else(|| format!("field without type: {line}"))?;
     let mut field = Field {
         name,
         element: kind.trim_start_matches("[]").to_owned(),
@@ -188,8 +189,9 @@ fn apply(field: &mut Field, attribute: &str) -> Result<(), String> {
             // Says something to readers, nothing to the codec.
             "key" | "zerocopy" => {}
             range => {
-                field.versions =
-                    Versions::parse(range.strip_prefix('v').ok_or(format!("what is {range}?"))?)?
+                field.versions = Versions::parse(
+                    range.strip_prefix('v').ok_or_else(|| format!("what is {range}?"))?,
+                )?
             }
         }
     }
