@@ -255,6 +255,9 @@ mod tests {
                 assert!(!key.importance.is_empty(), "no importance: {line}");
             }
         }
+        for key in &table().definitions {
+            assert!(key.doc.ends_with('.'), "not documented: {}", key.name);
+        }
     }
 
     #[test]
