@@ -1,5 +1,6 @@
 //! Which values a key accepts, and in which words Kafka refuses others. `[P]`
 
+use super::definition::Invalid;
 use super::value::{Type, Value};
 
 /// What a key accepts, beyond its type.
@@ -57,37 +58,57 @@ impl Accepted {
         })
     }
 
-    /// Checks a value; the reason why it is refused.
-    pub fn check(&self, value: &Value) -> Result<(), String> {
-        if let Value::List(entries) = value {
-            check_list(entries)?;
-        }
+    /// Checks a value of the key of this name.
+    pub fn check(&self, name: &str, value: &Value) -> Result<(), Invalid> {
+        let refuse = |reason: String| Invalid::value(name, &value.to_string(), &reason);
         match (self, value) {
-            (Self::Range(low, high), _) => check_range(*low, *high, value),
-            (Self::RangeOr(low, high, or), Value::Int(number)) if i64::from(*number) != *or => {
-                check_range(*low, *high, value)
-                    .map_err(|reason| format!("{reason} or equal to {or}"))
-            }
-            (Self::OneOf(choices), Value::String(text)) => one_of(choices, text),
-            (Self::OneOf(choices), Value::List(entries)) => {
-                entries.iter().try_for_each(|entry| one_of(choices, entry))
-            }
+            (_, Value::List(entries)) => self.check_list(name, entries),
+            (Self::Range(low, high), _) => check_range(*low, *high, value).map_err(refuse),
+            (Self::RangeOr(_, _, or), Value::Int(number)) if i64::from(*number) == *or => Ok(()),
+            (Self::RangeOr(low, high, or), _) => check_range(*low, *high, value).map_err(|_| {
+                let (low, high) = (low.unwrap_or(""), high.unwrap_or(""));
+                refuse(format!("Value must be between {low} and {high} or equal to {or}"))
+            }),
+            (Self::OneOf(choices), Value::String(text)) => one_of(name, choices, text),
             (Self::OneOfAnyCase(choices), Value::String(text)) => {
                 if choices.iter().any(|choice| choice.eq_ignore_ascii_case(text)) {
                     return Ok(());
                 }
-                Err(format!("String must be one of (case insensitive): {}", choices.join(", ")))
+                let choices = choices.join(", ");
+                Err(refuse(format!("String must be one of (case insensitive): {choices}")))
             }
             (Self::NonEmpty, Value::String(text)) if text.is_empty() => {
-                Err("String must be non-empty".into())
+                Err(refuse("String must be non-empty".into()))
             }
-            (Self::NonEmpty, Value::List(entries)) if entries.is_empty() => {
-                Err("List must not be empty".into())
-            }
-            (Self::ThrottledReplicas, Value::List(entries)) => check_throttled(entries),
-            (Self::AutoOffsetReset, Value::String(text)) => check_reset(text),
+            (Self::AutoOffsetReset, Value::String(text)) if !is_reset(text) => Err(refuse(
+                "Must be latest, earliest or by_duration: with a duration such as P1DT12H".into(),
+            )),
             _ => Ok(()),
         }
+    }
+
+    fn check_list(&self, name: &str, entries: &[String]) -> Result<(), Invalid> {
+        if *self == Self::ThrottledReplicas {
+            return check_throttled(name, entries);
+        }
+        let whole = |what: &str| Invalid::whole(name, format!("Configuration '{name}' {what}"));
+        if *self == Self::NonEmpty && entries.is_empty() {
+            return Err(whole("must not be empty. Valid values include: any non-empty value"));
+        }
+        let is_repeated =
+            |(index, entry): (usize, &String)| entries.iter().take(index).any(|e| e == entry);
+        if entries.iter().enumerate().any(is_repeated) {
+            return Err(whole("values must not be duplicated."));
+        }
+        for entry in entries {
+            if entry.is_empty() {
+                return Err(whole("values must not be empty."));
+            }
+            if let Self::OneOf(choices) = self {
+                one_of(name, choices, entry)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -127,44 +148,34 @@ fn check_range(low: Bound, high: Bound, value: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn check_list(entries: &[String]) -> Result<(), String> {
-    for (index, entry) in entries.iter().enumerate() {
-        if entry.is_empty() {
-            return Err("List values must not be empty".into());
-        }
-        if entries.iter().take(index).any(|before| before == entry) {
-            return Err("List values must not be duplicated".into());
-        }
-    }
-    Ok(())
-}
-
-fn one_of(choices: &[&str], text: &str) -> Result<(), String> {
+fn one_of(name: &str, choices: &[&str], text: &str) -> Result<(), Invalid> {
     if choices.contains(&text) {
         return Ok(());
     }
-    Err(format!("String must be one of: {}", choices.join(", ")))
+    Err(Invalid::value(name, text, &format!("String must be one of: {}", choices.join(", "))))
 }
 
-fn check_throttled(entries: &[String]) -> Result<(), String> {
+fn check_throttled(name: &str, entries: &[String]) -> Result<(), Invalid> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let is_pair = |entry: &String| {
-        entry.split_once(':').is_some_and(|(left, right)| is_number(left) && is_number(right))
+        entry.is_empty()
+            || entry
+                .split_once(':')
+                .is_some_and(|(left, right)| is_number(left) && is_number(right))
     };
-    if entries.iter().all(is_pair) || (entries.len() == 1 && entries.iter().all(|e| e == "*")) {
+    if entries.iter().all(is_pair) || entries.concat() == "*" {
         return Ok(());
     }
-    Err("Must be the literal '*' or a list of the form \
+    let reason = format!(
+        "{name} must be the literal '*' or a list of replicas in the following format: \
          [partitionId]:[brokerId],[partitionId]:[brokerId],..."
-        .into())
+    );
+    Err(Invalid::value(name, &format!("[{}]", entries.join(", ")), &reason))
 }
 
-fn check_reset(text: &str) -> Result<(), String> {
+fn is_reset(text: &str) -> bool {
     let duration = text.strip_prefix("by_duration:");
-    if matches!(text, "latest" | "earliest") || duration.is_some_and(is_duration) {
-        return Ok(());
-    }
-    Err("Must be latest, earliest or by_duration: with a duration such as P1DT12H".into())
+    matches!(text, "latest" | "earliest") || duration.is_some_and(is_duration)
 }
 
 /// A positive ISO-8601 duration of days, hours, minutes, seconds: `P1DT2H3M4.5S`.
@@ -198,8 +209,14 @@ fn duration_parts(text: &str, units: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
+    /// The refusal's text without its beginning, which is always the same.
     fn check(kind: Type, accepted: &'static str, text: &str) -> Result<(), String> {
-        Accepted::from_notation(kind, accepted).unwrap().check(&Value::parse(kind, text).unwrap())
+        let value = Value::parse(kind, text).unwrap();
+        let beginning = format!("Invalid value {text} for configuration key: ");
+        Accepted::from_notation(kind, accepted)
+            .unwrap()
+            .check("key", &value)
+            .map_err(|invalid| invalid.message.trim_start_matches(&beginning).to_owned())
     }
 
     #[test]
@@ -211,7 +228,10 @@ mod tests {
             Err("Value must be no more than 1".into())
         );
         assert_eq!(check(Type::Int, "[1,...,9] or -1", "-1"), Ok(()));
-        assert!(check(Type::Int, "[1,...,9] or -1", "0").is_err());
+        assert_eq!(
+            check(Type::Int, "[1,...,9] or -1", "0"),
+            Err("Value must be between 1 and 9 or equal to -1".into())
+        );
     }
 
     #[test]
@@ -222,7 +242,10 @@ mod tests {
             check(Type::List, "[compact, delete]", "drop"),
             Err("String must be one of: compact, delete".into())
         );
-        assert!(check(Type::List, "[compact, delete]", "delete,delete").is_err());
+        assert_eq!(
+            check(Type::List, "[compact, delete]", "delete,delete"),
+            Err("Configuration 'key' values must not be duplicated.".into())
+        );
         assert_eq!(check(Type::String, "(case insensitive) [ES256, RS256]", "rs256"), Ok(()));
     }
 

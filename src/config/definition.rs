@@ -72,18 +72,11 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// Parses and checks a value as it stands in a file; the reason why not.
+    /// Parses and checks a value as it stands in a file.
     pub fn parse(&self, text: &str) -> Result<Value, Invalid> {
-        let value = Value::parse(self.kind, text).map_err(|reason| Invalid {
-            name: self.name.into(),
-            value: text.into(),
-            reason,
-        })?;
-        self.accepted.check(&value).map_err(|reason| Invalid {
-            name: self.name.into(),
-            value: value.to_string(),
-            reason,
-        })?;
+        let value = Value::parse(self.kind, text)
+            .map_err(|reason| Invalid::value(self.name, text, &reason))?;
+        self.accepted.check(self.name, &value)?;
         Ok(value)
     }
 
@@ -95,14 +88,24 @@ impl Definition {
 
 /// A value that its key does not accept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("Invalid value {value} for configuration {name}: {reason}")]
+#[error("{message}")]
 pub struct Invalid {
     /// The key.
     pub name: String,
-    /// The value as given.
-    pub value: String,
-    /// Why it is refused.
-    pub reason: String,
+    /// Key, value and reason, in Kafka's words.
+    pub message: String,
+}
+
+impl Invalid {
+    /// The value, and why it is refused.
+    pub fn value(name: &str, value: &str, reason: &str) -> Self {
+        Self::whole(name, format!("Invalid value {value} for configuration {name}: {reason}"))
+    }
+
+    /// A refusal with words of its own.
+    pub fn whole(name: &str, message: String) -> Self {
+        Self { name: name.to_owned(), message }
+    }
 }
 
 /// All keys.
@@ -264,7 +267,7 @@ mod tests {
     fn every_default_satisfies_its_own_key() {
         for key in &table().definitions {
             if let Some(value) = key.default.as_ref().filter(|value| **value != Value::Null) {
-                assert_eq!(key.accepted.check(value), Ok(()), "{}", key.name);
+                assert_eq!(key.accepted.check(key.name, value), Ok(()));
                 assert_eq!(key.parse(&value.to_config_text()).as_ref(), Ok(value), "{}", key.name);
             }
         }

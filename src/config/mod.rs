@@ -24,6 +24,7 @@ pub mod listeners;
 mod nearest;
 mod node;
 pub mod properties;
+mod rules;
 mod runtime;
 mod sources;
 pub mod topic;
@@ -35,6 +36,7 @@ use std::time::Duration;
 pub use definition::{Definition, Invalid, Scope, UpdateMode, table};
 pub use keys::Key;
 pub use node::Node;
+pub use rules::Rules;
 pub use runtime::RuntimeConfig;
 pub use sources::Sources;
 pub use value::{FromValue, Type, Value};
@@ -260,7 +262,7 @@ impl Config {
     /// An error about a key that was given, or whose default does not fit others.
     fn refuse(&self, name: &str, reason: &str) -> ConfigError {
         let value = self.value(name).map(Value::to_string).unwrap_or_default();
-        let invalid = Invalid { name: name.to_owned(), value, reason: reason.to_owned() };
+        let invalid = Invalid::value(name, &value, reason);
         let origin = self.origin(name).unwrap_or("default").to_owned();
         ConfigError::Invalid { invalid, origin }
     }

@@ -29,8 +29,8 @@ impl RuntimeConfig {
     /// Values that do not parse are passed over, as Kafka does, and named.
     pub fn apply(
         &self,
-        default: &BTreeMap<String, String>,
-        broker: &BTreeMap<String, String>,
+        default: &BTreeMap<Arc<str>, Arc<str>>,
+        broker: &BTreeMap<Arc<str>, Arc<str>>,
     ) -> Vec<String> {
         let mut bad = Vec::new();
         let mut next = Config::clone(&self.current.load());
@@ -41,7 +41,7 @@ impl RuntimeConfig {
     }
 }
 
-fn dynamic(values: &BTreeMap<String, String>, origin: &str, bad: &mut Vec<String>) -> Settings {
+fn dynamic(values: &BTreeMap<Arc<str>, Arc<str>>, origin: &str, bad: &mut Vec<String>) -> Settings {
     let mut settings = Settings::new();
     for (name, text) in values {
         let Some(key) = table().get(Scope::Broker, name) else { continue };
@@ -63,8 +63,8 @@ mod tests {
     use super::super::{Source, Value, keys};
     use super::*;
 
-    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<Arc<str>, Arc<str>> {
+        pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()
     }
 
     #[test]
