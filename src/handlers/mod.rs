@@ -1,12 +1,32 @@
-//! From a request to its answer: one file per API, and here the one `match` that
-//! lists them all.
+//! From a request to its answer: one file per API, and here the one list of them.
+//!
+//! [`handle`] reads the header, finds the API, and runs its handler on the task
+//! that read the frame. What cannot be served (an API without a handler, a version
+//! outside its range, a body that cannot be read) closes the connection, as Kafka
+//! does, with a line in the log; only ApiVersions answers an unknown version.
+//!
+//! A new API is a file here and a line in the list below; that line also makes
+//! ApiVersions tell it. A request is dropped when its client hangs up, so a handler
+//! must leave sound state at each of its awaits.
 
+mod api_versions;
+pub mod error_code;
 mod fetch_session;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::network::ConnectionInfo;
+use bytes::Bytes;
+use tracing::{error, warn};
+
+use crate::cluster::{ClusterImage, VersionRange};
+use crate::config::RuntimeConfig;
+use crate::controller::Controller;
+use crate::network::{ConnectionInfo, PendingReply, Reply};
+use crate::protocol::apis::{Api, ListenerKind};
+use crate::protocol::request::{RequestError, RequestHeader};
+use crate::protocol::{Message, Reader, response};
 use crate::sys::clock::Clock;
 use crate::sys::random::Random;
 use crate::types::BrokerId;
@@ -18,6 +38,12 @@ pub struct BrokerParts {
     pub node_id: BrokerId,
     /// The cluster's id, as `meta.properties` holds it.
     pub cluster_id: Arc<str>,
+    /// Settings in force; take `current()` once per request.
+    pub config: RuntimeConfig,
+    /// Decides on changes of metadata; its image is what the cluster looks like.
+    pub controller: Controller,
+    /// Feature levels that this node can work with.
+    pub features: BTreeMap<Arc<str>, VersionRange>,
     /// Time for stamps and deadlines.
     pub clock: Arc<dyn Clock>,
     /// Dice, seeded in tests.
@@ -37,4 +63,164 @@ pub struct RequestContext<'a> {
     pub api_version: i16,
     /// Monotonic time of arrival: deadlines count from here.
     pub received: Duration,
+}
+
+impl RequestContext<'_> {
+    /// The cluster as committed by now. Take it once per request.
+    pub fn image(&self) -> Arc<ClusterImage> {
+        self.broker.controller.image()
+    }
+}
+
+/// What a handler makes of a request that is not always answered. The others
+/// simply return their response.
+#[derive(Debug)]
+pub enum Outcome<R> {
+    /// This answer.
+    Answer(R),
+    /// No answer, and the connection goes on.
+    Silence,
+    /// No answer, and the connection is closed; why, for the log.
+    Close(String),
+}
+
+/// Lists the APIs that have a handler: `Api => module, listeners;`. The module has
+/// `async fn handle(&RequestContext<'_>, XRequest) -> XResponse`; with `outcome` in
+/// front its result is an [`Outcome`].
+macro_rules! handlers {
+    ($($api:ident => $($kind:ident)? ($module:ident), $($listener:ident)+;)*) => {
+        /// True when requests of the API are handled on listeners of that kind.
+        pub fn is_served(api: Api, on: ListenerKind) -> bool {
+            match api {
+                $(Api::$api => [$(ListenerKind::$listener),+].contains(&on),)*
+                _ => false,
+            }
+        }
+
+        fn dispatch(call: Call) -> PendingReply {
+            match call.header.api {
+                $(Api::$api => answer!($($kind)? call, $module),)*
+                _ => Box::pin(std::future::ready(call.unserved())),
+            }
+        }
+    };
+}
+
+macro_rules! answer {
+    ($call:ident, $module:ident) => {
+        Box::pin(async move {
+            match $call.header.body(&mut $call.body.clone()) {
+                Ok(request) => $call.reply(&$module::handle(&$call.context(), request).await),
+                Err(error) => $call.refuse(&error),
+            }
+        })
+    };
+    (outcome $call:ident, $module:ident) => {
+        Box::pin(async move {
+            match $call.header.body(&mut $call.body.clone()) {
+                Ok(request) => match $module::handle(&$call.context(), request).await {
+                    Outcome::Answer(response) => $call.reply(&response),
+                    Outcome::Silence => Reply::Silence,
+                    Outcome::Close(reason) => $call.close(&reason),
+                },
+                Err(error) => $call.refuse(&error),
+            }
+        })
+    };
+}
+
+handlers! {
+    ApiVersions => (api_versions), Broker Controller;
+}
+
+/// Answers one frame. The dispatcher that listeners are given.
+pub fn handle(
+    parts: &Arc<BrokerParts>,
+    connection: Arc<ConnectionInfo>,
+    frame: Bytes,
+) -> PendingReply {
+    let received = parts.clock.monotonic();
+    let mut body = Reader::new(frame);
+    let header = match RequestHeader::decode(&mut body) {
+        Ok(header) => header,
+        Err(error) => {
+            warn!("Closing connection from {connection}: {error}");
+            return Box::pin(std::future::ready(Reply::Close));
+        }
+    };
+    let call = Call { parts: parts.clone(), connection, header, body, received };
+    if !is_served(call.header.api, call.connection.listener.kind) {
+        return Box::pin(std::future::ready(call.unserved()));
+    }
+    if call.header.api == Api::ApiVersions && !call.has_served_version() {
+        return Box::pin(std::future::ready(call.unknown_api_versions()));
+    }
+    dispatch(call)
+}
+
+/// A request whose header has been read.
+struct Call {
+    parts: Arc<BrokerParts>,
+    connection: Arc<ConnectionInfo>,
+    header: RequestHeader,
+    body: Reader,
+    received: Duration,
+}
+
+impl Call {
+    fn context(&self) -> RequestContext<'_> {
+        RequestContext {
+            broker: &self.parts,
+            connection: &self.connection,
+            client_id: self.header.client_id.as_deref().unwrap_or_default(),
+            api_version: self.header.api_version,
+            received: self.received,
+        }
+    }
+
+    fn has_served_version(&self) -> bool {
+        self.header.api.versions().contains(&self.header.api_version)
+    }
+
+    fn reply<R: Message>(&self, response: &R) -> Reply {
+        self.reply_in(self.header.api_version, response)
+    }
+
+    fn reply_in<R: Message>(&self, version: i16, response: &R) -> Reply {
+        let header = &self.header;
+        match response::encode(header.api, version, header.correlation_id, response) {
+            Ok(chunks) => Reply::Answer(chunks),
+            Err(error) => {
+                error!("Answer to {} version {version} cannot be written: {error}", header.api);
+                Reply::Close
+            }
+        }
+    }
+
+    /// KIP-511: a client may not know any version that we know. The answer is one
+    /// that every client can read.
+    fn unknown_api_versions(&self) -> Reply {
+        self.reply_in(0, &api_versions::unsupported_version())
+    }
+
+    fn unserved(&self) -> Reply {
+        let api = self.header.api;
+        self.close(&format!("{api} is not served on this listener"))
+    }
+
+    fn refuse(&self, error: &RequestError) -> Reply {
+        match error {
+            RequestError::Malformed(reason) => {
+                let RequestHeader { api, api_version, .. } = self.header;
+                self.close(&format!("malformed {api} request of version {api_version}: {reason}"))
+            }
+            _ => self.close(&error.to_string()),
+        }
+    }
+
+    fn close(&self, reason: &str) -> Reply {
+        let client = self.header.client_id.as_deref().unwrap_or_default();
+        warn!("Closing connection from {} (client id {client:?}): {reason}", self.connection);
+        Reply::Close
+    }
 }
