@@ -12,6 +12,8 @@ pub mod epochs;
 pub mod file_names;
 pub mod files;
 pub mod offset_index;
+mod producer_entry;
+pub mod producers;
 pub mod record;
 pub mod record_stream;
 pub mod retention;
