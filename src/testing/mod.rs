@@ -1,3 +1,4 @@
 //! What only tests need: the rules of the house, and brokers in one process.
 
+pub mod script;
 mod tidy;
