@@ -16,6 +16,7 @@ mod replicated;
 mod log;
 mod partition;
 
+mod properties;
 mod sys;
 mod types;
 

@@ -161,7 +161,7 @@ pub fn check_ports(endpoints: &[Endpoint]) -> Result<(), String> {
 
 fn are_both_families(one: &Endpoint, other: &Endpoint) -> bool {
     let family = |endpoint: &Endpoint| {
-        let address = endpoint.host.as_ref()?.parse::<std::net::IpAddr>().ok()?;
+        let address = endpoint.host.as_ref()?.parse::<core::net::IpAddr>().ok()?;
         Some(address.is_ipv4())
     };
     matches!((family(one), family(other)), (Some(a), Some(b)) if a != b)

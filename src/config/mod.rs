@@ -23,7 +23,6 @@ pub mod keys;
 pub mod listeners;
 mod nearest;
 mod node;
-pub mod properties;
 mod rules;
 mod runtime;
 mod sources;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use ::config::{Map, Source, Value, ValueKind};
 
-use super::properties;
+use crate::properties;
 
 /// Everything that a start is given.
 #[derive(Clone, Debug, Default)]

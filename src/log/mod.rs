@@ -11,6 +11,7 @@ mod entry_file;
 pub mod epochs;
 pub mod file_names;
 pub mod files;
+pub mod meta_properties;
 pub mod offset_index;
 mod producer_entry;
 pub mod producers;

@@ -44,10 +44,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("partition", &["log", "network", "protocol", "cluster", "types", "sys"]),
     ("replicated", &["types", "sys"]),
     ("network", &["protocol", "types", "sys"]),
-    ("config", &["controller", "log", "network", "types", "sys"]),
-    ("log", &["types", "sys"]),
+    (
+        "config",
+        &["controller", "cluster", "protocol", "log", "network", "properties", "types", "sys"],
+    ),
+    ("log", &["properties", "types", "sys"]),
     ("cluster", &["protocol", "types"]),
     ("protocol", &[]),
+    ("properties", &[]),
     ("types", &[]),
     ("sys", &["types"]),
 ];

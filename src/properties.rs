@@ -2,7 +2,7 @@
 //!
 //! All of `java.util.Properties.load`: comments with `#` and `!`, `=`, `:` or a
 //! blank as separator, lines continued by a backslash, escapes `\t \n \r \f
-//! \uXXXX`, a backslash before anything else dropped.
+//! \u0041`, a backslash before anything else dropped.
 
 use std::iter::Peekable;
 use std::str::Chars;
