@@ -139,4 +139,9 @@ pub mod directory {
     pub const UNASSIGNED: DirectoryId = DirectoryId::from_u128(1);
     /// In a directory that failed.
     pub const LOST: DirectoryId = DirectoryId::from_u128(2);
+
+    /// True for ids that stand for no directory, now or later.
+    pub fn is_reserved(id: DirectoryId) -> bool {
+        id.as_u128() < 100
+    }
 }

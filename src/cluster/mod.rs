@@ -7,6 +7,7 @@
 
 mod broker;
 mod delta;
+pub mod features;
 pub mod map;
 pub mod records;
 mod replay;

@@ -5,8 +5,16 @@
 //! to the machine through the replicated runtime and are answered when what
 //! they wrote is committed; the image is what is committed.
 
+mod brokers;
 mod command;
 mod configs;
+mod leadership;
+mod machine;
+mod placement;
+mod sessions;
+#[cfg(test)]
+mod tests;
+mod topics;
 
 use std::sync::Arc;
 
@@ -19,6 +27,8 @@ pub use self::command::{
     RegisterController, ReplaceSettings, Results, SettingChange, TopicRef,
 };
 pub use self::configs::ConfigRules;
+pub use self::machine::{ControllerMachine, ControllerOptions};
+pub use self::topics::invalid_name;
 use crate::cluster::ClusterImage;
 use crate::protocol::ErrorCode;
 use crate::replicated::Handle;
