@@ -148,12 +148,6 @@ impl<E: IndexEntry> EntryFile<E> {
         self.written = len;
         Ok(())
     }
-
-    /// Writes out and makes durable.
-    pub fn sync(&mut self) -> io::Result<()> {
-        self.write_out()?;
-        self.slot.existing()?.sync()
-    }
 }
 
 #[cfg(test)]
@@ -161,7 +155,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::log::files::{INDEX, testing::folder};
+    use crate::log::file_names::FileKind;
+    use crate::log::files::testing::folder;
     use crate::sys::memory_disk::{Fault, MemoryDisk};
     use crate::types::Offset;
 
@@ -181,7 +176,7 @@ mod tests {
     const PATH: &str = "/d/00000000000000000007.index";
 
     fn numbers(disk: &MemoryDisk) -> EntryFile<Number> {
-        EntryFile::new(FileSlot::new(&folder(disk), Offset(7), INDEX), 0)
+        EntryFile::new(FileSlot::new(&folder(disk), Offset(7), FileKind::OffsetIndex), 0)
     }
 
     #[test]
@@ -213,7 +208,7 @@ mod tests {
         file.write_out().unwrap();
         let bytes = disk.bytes(Path::new(PATH));
         assert_eq!(bytes.len(), 44);
-        let slot = FileSlot::new(&folder(&disk), Offset(7), INDEX);
+        let slot = FileSlot::new(&folder(&disk), Offset(7), FileKind::OffsetIndex);
         let again = EntryFile::<Number>::new(slot, 44);
         assert_eq!(again.partition_point(|entry| entry.0 < 77).unwrap(), 10);
     }

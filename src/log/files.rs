@@ -13,6 +13,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
+use super::file_names::{FileKind, Phase, SegmentFile};
 use crate::sys::disk::{Disk, DiskFile, Open};
 use crate::types::Offset;
 
@@ -54,41 +55,32 @@ pub struct Folder {
     pub path: PathBuf,
 }
 
-/// What a segment's files are told apart by.
-pub const LOG: &str = ".log";
-/// Offset index.
-pub const INDEX: &str = ".index";
-/// Time index.
-pub const TIME_INDEX: &str = ".timeindex";
-/// Aborted transactions.
-pub const TXN_INDEX: &str = ".txnindex";
-/// Appended to the name of a file that will be removed.
-pub const DELETED: &str = ".deleted";
-
 /// One file of a segment, open or not. The path is put together when it is
 /// needed: a broker has very many of these.
 #[derive(Debug)]
 pub struct FileSlot {
     folder: Arc<Folder>,
     base: Offset,
-    kind: &'static str,
-    suffix: &'static str,
+    kind: FileKind,
+    phase: Phase,
     open: Mutex<Option<Weak<dyn DiskFile>>>,
 }
 
 impl FileSlot {
     /// The file of the segment at `base`, which need not exist yet.
-    pub fn new(folder: &Arc<Folder>, base: Offset, kind: &'static str) -> Self {
-        Self { folder: folder.clone(), base, kind, suffix: "", open: Mutex::new(None) }
+    pub fn new(folder: &Arc<Folder>, base: Offset, kind: FileKind) -> Self {
+        let phase = Phase::Live;
+        Self { folder: folder.clone(), base, kind, phase, open: Mutex::new(None) }
     }
 
     /// Where it lies.
     pub fn path(&self) -> PathBuf {
-        self.path_with(self.suffix)
+        self.path_in(self.phase)
     }
 
-    fn path_with(&self, suffix: &str) -> PathBuf {
-        self.folder.path.join(format!("{:020}{}{suffix}", self.base.0, self.kind))
+    fn path_in(&self, phase: Phase) -> PathBuf {
+        let file = SegmentFile { offset: self.base, kind: self.kind, phase };
+        self.folder.path.join(file.name())
     }
 
     fn disk(&self) -> &dyn Disk {
@@ -124,11 +116,11 @@ impl FileSlot {
         Ok(file)
     }
 
-    /// Appends `suffix` to the file's name, if there is a file, and follows it.
-    pub fn rename(&mut self, suffix: &'static str) -> io::Result<()> {
-        match self.disk().rename(&self.path(), &self.path_with(suffix)) {
+    /// Renames the file, if there is one, and follows it.
+    pub fn rename(&mut self, phase: Phase) -> io::Result<()> {
+        match self.disk().rename(&self.path(), &self.path_in(phase)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => self.suffix = suffix,
+            _ => self.phase = phase,
         }
         Ok(())
     }

@@ -8,7 +8,8 @@ use std::io;
 use std::sync::Arc;
 
 use super::entry_file::{EntryFile, IndexEntry};
-use super::files::{FileSlot, Folder, INDEX};
+use super::file_names::FileKind;
+use super::files::{FileSlot, Folder};
 use crate::types::Offset;
 
 /// Bytes of an entry.
@@ -56,7 +57,10 @@ pub struct OffsetIndex {
 impl OffsetIndex {
     /// The index of the segment at `base`, its file `len` bytes long (0 when missing).
     pub fn new(folder: &Arc<Folder>, base: Offset, len: u64) -> Self {
-        Self { base, entries: EntryFile::new(FileSlot::new(folder, base, INDEX), len) }
+        Self {
+            base,
+            entries: EntryFile::new(FileSlot::new(folder, base, FileKind::OffsetIndex), len),
+        }
     }
 
     /// Number of entries.
@@ -124,11 +128,6 @@ impl OffsetIndex {
     /// Brings the file up to date, creating it when missing.
     pub fn write_out(&mut self) -> io::Result<()> {
         self.entries.write_out()
-    }
-
-    /// Brings the file up to date and makes it durable.
-    pub fn sync(&mut self) -> io::Result<()> {
-        self.entries.sync()
     }
 }
 

@@ -11,7 +11,8 @@ use std::sync::{Arc, OnceLock};
 
 use super::batch::{BatchHeader, BatchView, TimestampType};
 use super::compression::{Codec, decompress};
-use super::files::{DELETED, FileSlot, Folder, LOG};
+use super::file_names::{FileKind, Phase};
+use super::files::{FileSlot, Folder};
 use super::offset_index::{self, OffsetIndex};
 use super::record::Records;
 use super::scan::{BatchAt, HeaderScan, damaged};
@@ -38,9 +39,9 @@ pub struct SegmentFiles {
     pub txn_index: Option<u64>,
 }
 
-/// A record found by its timestamp.
+/// A record found by its timestamp, or an offset that was asked for by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FoundOffset {
+pub struct TimestampAndOffset {
     /// The record's timestamp, or none where only an offset was asked for.
     pub timestamp: Timestamp,
     /// Its offset.
@@ -107,7 +108,7 @@ impl Segment {
         let most = files.log / super::batch::MAGIC_END as u64 + 1;
         Self {
             base,
-            log: FileSlot::new(folder, base, LOG),
+            log: FileSlot::new(folder, base, FileKind::Log),
             size: files.log,
             offsets: OffsetIndex::new(folder, base, index_len),
             times: TimeIndex::new(folder, base, time_len),
@@ -218,7 +219,7 @@ impl Segment {
     pub fn append(
         &mut self,
         slices: &mut [IoSlice<'_>],
-        batches: &[Appended],
+        batches: impl IntoIterator<Item = Appended>,
         rules: &IndexRules,
     ) -> io::Result<()> {
         let file = self.log.existing()?;
@@ -229,7 +230,7 @@ impl Segment {
             return Err(error);
         }
         for batch in batches {
-            self.note(batch, rules)?;
+            self.note(&batch, rules)?;
             self.size += batch.len;
         }
         Ok(())
@@ -264,12 +265,20 @@ impl Segment {
         self.times.write_out()
     }
 
-    /// Makes everything durable that was appended.
-    pub fn sync(&mut self) -> io::Result<()> {
-        self.log.existing()?.sync()?;
-        self.offsets.sync()?;
-        self.times.sync()?;
-        self.aborted.sync()
+    /// The files whose sync makes durable what was appended. Indexes only when
+    /// the segment is sealed: before, they are rebuilt after a crash anyway.
+    pub fn files_to_sync(
+        &mut self,
+        sealed: bool,
+        into: &mut Vec<Arc<dyn DiskFile>>,
+    ) -> io::Result<()> {
+        into.push(self.log.existing()?);
+        if sealed {
+            into.push(self.offsets.slot().existing()?);
+            into.push(self.times.slot().existing()?);
+            into.extend(self.aborted.file()?);
+        }
+        Ok(())
     }
 
     // ── finding ─────────────────────────────────────────────────────────────
@@ -325,23 +334,21 @@ impl Segment {
     }
 
     /// Where the last batch ends that starts at `from` or later and lies wholly
-    /// before `limit`; `from` when there is none. With the offset after it.
+    /// before `limit`; `from` when there is none. With the offset of what comes
+    /// next.
     pub fn whole_batches(&self, from: u64, limit: u64) -> io::Result<(u64, Option<Offset>)> {
         let near = self.offsets.lookup_position(limit)?;
         let start =
             if near.position > from { self.start_for(near.offset)?.max(from) } else { from };
-        let (mut end, mut next_offset) = (from, None);
+        let (mut end, mut next_offset) = (start, None);
         self.scan(start, |at| {
             if at.end() > limit {
+                next_offset = Some(at.header.base_offset);
                 return ControlFlow::Break(());
             }
             (end, next_offset) = (at.end(), Some(at.header.next_offset()));
             ControlFlow::Continue(())
         })?;
-        if end == from && start > from {
-            // The batch at the index entry reaches over the limit: all before it is whole.
-            return Ok((start, None));
-        }
         Ok((end, next_offset))
     }
 
@@ -388,7 +395,7 @@ impl Segment {
         &self,
         target: Timestamp,
         from: Offset,
-    ) -> io::Result<Option<FoundOffset>> {
+    ) -> io::Result<Option<TimestampAndOffset>> {
         let before = self.times.lookup(target)?;
         let start = self.start_for(before.offset.max(from))?;
         self.search_records(
@@ -399,7 +406,7 @@ impl Segment {
     }
 
     /// The first record with the segment's largest timestamp.
-    pub fn find_largest(&self) -> io::Result<Option<FoundOffset>> {
+    pub fn find_largest(&self) -> io::Result<Option<TimestampAndOffset>> {
         let largest = self.largest()?;
         if largest.timestamp == Timestamp::NONE {
             return Ok(None);
@@ -428,7 +435,7 @@ impl Segment {
         start: u64,
         open: impl Fn(&BatchHeader) -> bool,
         wanted: impl Fn(Timestamp, Offset) -> bool,
-    ) -> io::Result<Option<FoundOffset>> {
+    ) -> io::Result<Option<TimestampAndOffset>> {
         let file = self.file()?;
         let mut scan = HeaderScan::new(&*file, start, self.size);
         while let Some(at) = scan.next()? {
@@ -529,10 +536,10 @@ impl Segment {
 
     /// Renames the files to `.deleted`: after a crash they are swept away.
     pub fn mark_deleted(&mut self) -> io::Result<()> {
-        self.log.rename(DELETED)?;
-        self.offsets.slot().rename(DELETED)?;
-        self.times.slot().rename(DELETED)?;
-        self.aborted.slot().rename(DELETED)
+        self.log.rename(Phase::Deleted)?;
+        self.offsets.slot().rename(Phase::Deleted)?;
+        self.times.slot().rename(Phase::Deleted)?;
+        self.aborted.slot().rename(Phase::Deleted)
     }
 
     /// Removes the files.
@@ -544,16 +551,16 @@ impl Segment {
     }
 }
 
-fn found(header: &BatchHeader, timestamp: Timestamp, offset: Offset) -> FoundOffset {
+fn found(header: &BatchHeader, timestamp: Timestamp, offset: Offset) -> TimestampAndOffset {
     let leader_epoch = Some(header.leader_epoch).filter(|epoch| epoch.0 >= 0);
-    FoundOffset { timestamp, offset, leader_epoch }
+    TimestampAndOffset { timestamp, offset, leader_epoch }
 }
 
 /// The first record of a batch that `wanted` accepts.
 fn first_record(
     batch: &BatchView<'_>,
     wanted: &impl Fn(Timestamp, Offset) -> bool,
-) -> Result<Option<FoundOffset>, String> {
+) -> Result<Option<TimestampAndOffset>, String> {
     let header = batch.header();
     let plain;
     let payload = match header.codec() {

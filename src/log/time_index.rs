@@ -8,7 +8,8 @@ use std::io;
 use std::sync::Arc;
 
 use super::entry_file::{EntryFile, IndexEntry};
-use super::files::{FileSlot, Folder, TIME_INDEX};
+use super::file_names::FileKind;
+use super::files::{FileSlot, Folder};
 use crate::types::{Offset, Timestamp};
 
 /// Bytes of an entry.
@@ -61,7 +62,7 @@ impl TimeIndex {
     pub fn new(folder: &Arc<Folder>, base: Offset, len: u64) -> Self {
         Self {
             base,
-            entries: EntryFile::new(FileSlot::new(folder, base, TIME_INDEX), len),
+            entries: EntryFile::new(FileSlot::new(folder, base, FileKind::TimeIndex), len),
             newest: None,
         }
     }
@@ -124,11 +125,6 @@ impl TimeIndex {
     /// Brings the file up to date, creating it when missing.
     pub fn write_out(&mut self) -> io::Result<()> {
         self.entries.write_out()
-    }
-
-    /// Brings the file up to date and makes it durable.
-    pub fn sync(&mut self) -> io::Result<()> {
-        self.entries.sync()
     }
 }
 

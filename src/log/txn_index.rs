@@ -11,7 +11,9 @@
 use std::io;
 use std::sync::Arc;
 
-use super::files::{FileSlot, Folder, TXN_INDEX};
+use super::file_names::FileKind;
+use super::files::{FileSlot, Folder};
+use crate::sys::disk::DiskFile;
 use crate::types::{Offset, ProducerId};
 
 /// Bytes of an entry.
@@ -77,7 +79,7 @@ pub struct TransactionIndex {
 impl TransactionIndex {
     /// The index of the segment at `base`, its file `len` bytes long (0 when missing).
     pub fn new(folder: &Arc<Folder>, base: Offset, len: u64) -> Self {
-        Self { slot: FileSlot::new(folder, base, TXN_INDEX), len }
+        Self { slot: FileSlot::new(folder, base, FileKind::TxnIndex), len }
     }
 
     /// The file.
@@ -154,9 +156,9 @@ impl TransactionIndex {
         Ok(())
     }
 
-    /// Makes it durable; does nothing when there is no entry.
-    pub fn sync(&self) -> io::Result<()> {
-        if self.len == 0 { Ok(()) } else { self.slot.existing()?.sync() }
+    /// The open file; `None` when there is no entry.
+    pub fn file(&self) -> io::Result<Option<Arc<dyn DiskFile>>> {
+        if self.len == 0 { Ok(None) } else { self.slot.existing().map(Some) }
     }
 
     /// Shows the entries in order with their positions, while `more` says so.

@@ -1,0 +1,114 @@
+//! What can go wrong with a log, and the state of the directory below it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::types::{Offset, TopicId};
+
+/// Why a log cannot do something, the records and offsets being in order.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// Reading or writing failed; the log directory is offline from now on.
+    #[error("{path}: {source}")]
+    Storage {
+        /// The log's directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The bytes in a file are not what they should be.
+    #[error("{path}: {source}")]
+    Corrupt {
+        /// The log's directory.
+        path: PathBuf,
+        /// Which bytes, and how.
+        source: io::Error,
+    },
+    /// The log directory failed before.
+    #[error("{path}: log directory is offline")]
+    Offline {
+        /// The log's directory.
+        path: PathBuf,
+    },
+    /// The directory belongs to another topic of the same name.
+    #[error("{path}: holds topic id {found}, expected {expected}")]
+    InconsistentTopicId {
+        /// The log's directory.
+        path: PathBuf,
+        /// As asked for.
+        expected: TopicId,
+        /// As found in `partition.metadata`.
+        found: TopicId,
+    },
+}
+
+/// Why a read gives nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// Before the log start or after the log end.
+    #[error("offset {offset} is not within {log_start}..={log_end}")]
+    OffsetOutOfRange {
+        /// Asked for.
+        offset: Offset,
+        /// First that can be read.
+        log_start: Offset,
+        /// Next to be written.
+        log_end: Offset,
+    },
+    /// The log cannot be read.
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+/// Whether a log directory can be used. Shared by all logs in it: the first
+/// failed read or write turns it off for all of them, for good.
+#[derive(Debug, Default)]
+pub struct DirectoryHealth {
+    offline: AtomicBool,
+    first_failure: parking_lot::Mutex<Option<String>>,
+}
+
+impl DirectoryHealth {
+    /// A directory that can be used.
+    pub fn sound() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// False once something failed.
+    pub fn is_online(&self) -> bool {
+        !self.offline.load(Ordering::Acquire)
+    }
+
+    /// Notes a failure; true when it is the first.
+    pub fn fail(&self, path: &Path, error: &io::Error) -> bool {
+        let first = !self.offline.swap(true, Ordering::AcqRel);
+        if first {
+            tracing::error!(path = %path.display(), %error, "log directory failed");
+            *self.first_failure.lock() = Some(format!("{}: {error}", path.display()));
+        }
+        first
+    }
+
+    /// What failed first.
+    pub fn first_failure(&self) -> Option<String> {
+        self.first_failure.lock().clone()
+    }
+
+    /// The disk was repaired behind the log's back, in a test.
+    #[cfg(test)]
+    pub fn repaired(&self) {
+        self.offline.store(false, Ordering::Release);
+    }
+
+    /// An error of `path`, a log's directory, as the log reports it.
+    pub fn explain(&self, path: &Path, source: io::Error) -> LogError {
+        let path = path.to_owned();
+        if source.kind() == io::ErrorKind::InvalidData {
+            return LogError::Corrupt { path, source };
+        }
+        self.fail(&path, &source);
+        LogError::Storage { path, source }
+    }
+}

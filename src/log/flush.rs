@@ -1,0 +1,137 @@
+//! Making a log durable, and closing it.
+//!
+//! Syncing takes milliseconds and needs no lock: [`Log::begin_flush`] collects
+//! the files, [`Flush::run`] syncs them wherever it likes, [`Log::finish_flush`]
+//! moves the recovery point — unless the log was truncated meanwhile.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{Log, LogError};
+use crate::sys::disk::{Disk, DiskFile};
+use crate::types::Offset;
+
+/// A sync that is to be done, without the log's lock.
+#[derive(Debug)]
+pub struct Flush {
+    disk: Arc<dyn Disk>,
+    files: Vec<Arc<dyn DiskFile>>,
+    dir: PathBuf,
+    up_to: Offset,
+    rewinds: u64,
+}
+
+impl Flush {
+    /// Syncs. May take long.
+    pub fn run(&self) -> io::Result<()> {
+        for file in &self.files {
+            file.sync()?;
+        }
+        self.disk.sync_dir(&self.dir)
+    }
+}
+
+impl Log {
+    /// What has to be synced so that everything before `up_to` is durable; `None`
+    /// when it is already.
+    pub fn begin_flush(&mut self, up_to: Offset) -> Result<Option<Flush>, LogError> {
+        self.check_online()?;
+        let up_to = up_to.min(self.log_end);
+        if up_to <= self.recovery_point {
+            return Ok(None);
+        }
+        let flush = self.collect_flush(up_to);
+        flush.map(Some).map_err(|error| self.explain(error))
+    }
+
+    pub(super) fn collect_flush(&mut self, up_to: Offset) -> io::Result<Flush> {
+        self.write_topic_id()?;
+        self.epochs.write()?;
+        let mut files = Vec::new();
+        let from = self.recovery_point;
+        let first = self.closed.range(..=from).next_back().map_or(from, |(base, _)| *base);
+        for segment in self.closed.range_mut(first..up_to.max(first)).map(|(_, segment)| segment) {
+            segment.files_to_sync(true, &mut files)?;
+        }
+        if self.active.base() < up_to {
+            self.active.files_to_sync(false, &mut files)?;
+        }
+        self.producers.files_to_sync(&mut files)?;
+        Ok(Flush {
+            disk: self.folder.files.disk().clone(),
+            files,
+            dir: self.folder.path.clone(),
+            up_to,
+            rewinds: self.rewinds,
+        })
+    }
+
+    /// Notes that a sync is done.
+    pub fn finish_flush(&mut self, flush: &Flush) {
+        if flush.rewinds == self.rewinds && flush.up_to > self.recovery_point {
+            self.recovery_point = flush.up_to;
+            self.last_flush = self.clock.wall();
+            self.publish_marks();
+        }
+    }
+
+    /// Makes everything before `up_to` durable, now.
+    pub fn flush(&mut self, up_to: Offset) -> Result<(), LogError> {
+        if let Some(flush) = self.begin_flush(up_to)? {
+            flush.run().map_err(|error| self.explain(error))?;
+            self.finish_flush(&flush);
+        }
+        Ok(())
+    }
+
+    /// Up to where a background sync should go now: to the active segment after a
+    /// roll, to the end when `flush.ms` has passed. `None` when nothing is due.
+    pub fn flush_due(&self) -> Option<Offset> {
+        let age = self.clock.wall().0.saturating_sub(self.last_flush.0);
+        if self.log_end > self.recovery_point && age >= self.config.flush_ms {
+            return Some(self.log_end);
+        }
+        let rolled = self.active.base();
+        (rolled > self.recovery_point).then_some(rolled)
+    }
+
+    /// Brings everything to disk so that the next start need not look: indexes
+    /// trimmed, producers noted at the log end, all synced. The log can be used
+    /// no more.
+    pub fn close_clean(&mut self) -> Result<(), LogError> {
+        if self.retired {
+            return Ok(());
+        }
+        self.check_online()?;
+        let closed = self.close_files();
+        self.retired = true;
+        closed.map_err(|error| self.explain(error))
+    }
+
+    fn close_files(&mut self) -> io::Result<()> {
+        if self.settled {
+            return Ok(());
+        }
+        self.producers.take_snapshot()?;
+        self.active.seal()?;
+        let end = self.log_end;
+        let flush = self.collect_flush(end)?;
+        let mut files = Vec::new();
+        self.active.files_to_sync(true, &mut files)?;
+        flush.run()?;
+        files.iter().try_for_each(|file| file.sync())?;
+        self.recovery_point = end;
+        self.settled = true;
+        self.publish_marks();
+        Ok(())
+    }
+
+    pub(super) fn write_topic_id(&mut self) -> io::Result<()> {
+        if let Some(topic_id) = self.topic_id.filter(|_| self.topic_id_unwritten) {
+            super::side_files::write_topic_id(&self.folder, topic_id)?;
+            self.topic_id_unwritten = false;
+        }
+        Ok(())
+    }
+}

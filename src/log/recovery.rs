@@ -1,0 +1,255 @@
+//! Making a log sound after a stop that was not clean: cutting what was torn,
+//! rebuilding indexes, epochs and producers from the batches.
+
+use std::io;
+
+use super::append_plan::BatchFacts;
+use super::batch::{BatchView, MAGIC_V2};
+use super::loading::Loader;
+use super::scan::{HeaderScan, SoundBatch, walk_sound};
+use super::segment::{IndexRules, Segment};
+use super::{LogKind, LogOptions};
+use crate::types::Offset;
+
+/// What opening a log had to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// Segments whose every batch was checked.
+    pub segments_checked: usize,
+    /// Segments that went because one before them was cut.
+    pub segments_deleted: usize,
+    /// Bytes that were cut off as torn.
+    pub bytes_cut: u64,
+    /// The file of leader epochs was damaged and written anew.
+    pub epochs_rebuilt: bool,
+    /// All segments went: they ended before the log start.
+    pub emptied: bool,
+    /// A segment was created: there was none.
+    pub created: bool,
+}
+
+impl RecoveryReport {
+    /// True when the directory is not as it was found.
+    pub fn changed_anything(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
+impl Loader {
+    /// Where the epoch file is of no use, the batches tell (by their headers).
+    pub(super) fn rebuild_epochs(&mut self) -> io::Result<()> {
+        if !self.report.epochs_rebuilt {
+            return Ok(());
+        }
+        for segment in self.segments.values() {
+            let file = segment.file()?;
+            let mut scan = HeaderScan::new(&*file, 0, segment.size());
+            loop {
+                match scan.next() {
+                    Ok(Some(at)) if at.header.magic == MAGIC_V2 => {
+                        self.epochs.note(at.header.leader_epoch, at.header.base_offset);
+                    }
+                    Ok(Some(_)) => {}
+                    Ok(None) => break,
+                    // A torn tail; recovery proper deals with it.
+                    Err(error) if error.kind() == io::ErrorKind::InvalidData => break,
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        self.epochs.write()
+    }
+
+    /// Makes the segments sound; the log's end.
+    pub(super) fn recover(&mut self) -> io::Result<Offset> {
+        let LogOptions { clean, kind, recovery_point, log_start, .. } = self.options;
+        let clean = clean && kind == LogKind::Partition;
+        // The segment that holds the recovery point is checked as a whole.
+        let doubtful = if clean {
+            Offset(i64::MAX)
+        } else {
+            let holding = self.segments.range(..=recovery_point).next_back();
+            holding.map_or(recovery_point, |(base, _)| *base)
+        };
+        let bases = self.segments.keys().copied().collect::<Vec<_>>();
+        let last = bases.last().copied();
+        for base in bases {
+            let Some(segment) = self.segments.get(&base) else { break };
+            let fault = segment.index_fault(Some(base) == last && base < doubtful)?;
+            if base < doubtful && fault.is_none() {
+                continue;
+            }
+            if let Some(reason) = fault.filter(|_| base < doubtful) {
+                tracing::warn!(dir = %self.folder.path.display(), %base, reason, "rebuilding indexes");
+            }
+            if self.check_segment(base)? > 0 {
+                self.delete_after(base)?;
+                break;
+            }
+        }
+        let log_end = self.drop_if_before(log_start)?;
+        self.finish_producers(log_end, clean)?;
+        self.epochs.write()?;
+        Ok(log_end)
+    }
+
+    /// Walks all batches of a segment and rebuilds what is derived from them;
+    /// the bytes that had to be cut.
+    fn check_segment(&mut self, base: Offset) -> io::Result<u64> {
+        let now = self.options.clock.wall();
+        let log_start = self.options.log_start;
+        if self.producers.end() != base || self.report.segments_checked == 0 {
+            self.producers.load_before(log_start, base, now)?;
+            self.replay_producers(base, base)?;
+        }
+        let rules = IndexRules {
+            interval_bytes: self.options.config.index_interval_bytes,
+            max_bytes: self.options.config.segment_index_bytes,
+        };
+        let Some(segment) = self.segments.get_mut(&base) else { return Ok(0) };
+        let size = segment.size();
+        let file = segment.file()?;
+        segment.start_rebuild()?;
+        let (epochs, producers) = (&mut self.epochs, &mut self.producers);
+        let mut next = base;
+        let end = walk_sound(&*file, 0, size, |batch| {
+            let header = &batch.at.header;
+            // Offsets that do not grow are damage too, whatever the checksum says.
+            if header.base_offset < next || header.last_offset() < header.base_offset {
+                return Ok(false);
+            }
+            if !segment.rebuild_with(header, &rules)? {
+                return Err(overflow(base, header.last_offset()));
+            }
+            next = header.next_offset();
+            if header.magic == MAGIC_V2
+                && epochs.get().latest().is_none_or(|l| header.leader_epoch > l.epoch)
+            {
+                epochs.note(header.leader_epoch, header.base_offset);
+            }
+            producers.replay(&facts(batch), Some(segment.aborted_mut()))?;
+            Ok(true)
+        })?;
+        segment.finish_rebuild()?;
+        self.producers.take_snapshot()?;
+        self.report.segments_checked += 1;
+        let cut = size - end;
+        if cut > 0 {
+            tracing::warn!(dir = %self.folder.path.display(), %base, cut, %next, "cut a torn tail");
+            self.report.bytes_cut += cut;
+        }
+        Ok(cut)
+    }
+
+    fn delete_after(&mut self, base: Offset) -> io::Result<()> {
+        let after = self.segments.split_off(&(base + 1));
+        for (base, mut segment) in after.into_iter().rev() {
+            tracing::warn!(dir = %self.folder.path.display(), %base, "deleting segment behind a torn one");
+            segment.remove()?;
+            self.producers.forget_snapshot(base)?;
+            self.report.segments_deleted += 1;
+        }
+        Ok(())
+    }
+
+    /// The log's end. A log that ends before its start is emptied: its files are
+    /// not the ones that the checkpoint was made of.
+    fn drop_if_before(&mut self, log_start: Offset) -> io::Result<Offset> {
+        let now = self.options.clock.wall();
+        if let Some(last) = self.segments.values().next_back() {
+            let log_end = last.read_next_offset()?;
+            if log_end >= log_start {
+                return Ok(log_end);
+            }
+            tracing::warn!(dir = %self.folder.path.display(), %log_end, %log_start, "log ends before its start; emptying it");
+            while let Some((_, mut segment)) = self.segments.pop_last() {
+                segment.remove()?;
+            }
+            self.epochs.clear();
+            self.producers.restart(log_start)?;
+            self.report.emptied = true;
+        }
+        self.segments.insert(log_start, Segment::create(&self.folder, log_start, now)?);
+        self.report.created = true;
+        Ok(log_start)
+    }
+
+    fn finish_producers(&mut self, log_end: Offset, clean: bool) -> io::Result<()> {
+        let bases = self.segments.keys().copied().collect::<Vec<_>>();
+        self.producers.remove_strays(&bases)?;
+        let now = self.options.clock.wall();
+        if clean && !self.producers.has_snapshot() {
+            // Nothing says that there ever were producers, and a clean stop would
+            // have said so.
+            let newest = bases.iter().rev().take(2).rev();
+            for offset in newest.copied().chain([log_end]) {
+                self.producers.move_end(offset);
+                self.producers.take_snapshot()?;
+            }
+            return Ok(());
+        }
+        let first = bases.first().copied().unwrap_or(log_end);
+        self.producers.reload(self.options.log_start.max(first), log_end, now)?;
+        self.replay_producers(log_end, log_end)?;
+        self.producers.take_snapshot()
+    }
+
+    /// Brings producers, which stand at some snapshot, up to `end` by the batches
+    /// of the segments that begin before `before`.
+    fn replay_producers(&mut self, before: Offset, end: Offset) -> io::Result<()> {
+        let from = self.producers.end();
+        if self.producers.is_tracked() && from < end {
+            let first = self.segments.range(..=from).next_back().map_or(from, |(base, _)| *base);
+            for segment in self.segments.range(first..before.max(first)).map(|(_, s)| s) {
+                replay_segment(segment, &mut self.producers, end)?;
+            }
+        }
+        self.producers.move_end(end);
+        Ok(())
+    }
+}
+
+/// Shows the producers the batches of a segment that they have not seen, below
+/// `end`.
+pub(super) fn replay_segment(
+    segment: &Segment,
+    producers: &mut super::producer_files::ProducerFiles,
+    end: Offset,
+) -> io::Result<()> {
+    let from = producers.end().max(segment.base());
+    let Some(first) = segment.find(from)? else { return Ok(()) };
+    let file = segment.file()?;
+    let mut scan = HeaderScan::new(&*file, first.position, segment.size());
+    while let Some(at) = scan.next()? {
+        if at.header.base_offset >= end {
+            break;
+        }
+        let control;
+        let batch = if at.header.attributes.is_control() && at.header.magic == MAGIC_V2 {
+            let mut bytes = vec![0; at.header.total_len];
+            file.read_exact_at(&mut bytes, at.position)?;
+            control = bytes;
+            SoundBatch { at, bytes: Some(&control) }
+        } else {
+            SoundBatch { at, bytes: None }
+        };
+        producers.replay(&facts(&batch), None)?;
+    }
+    Ok(())
+}
+
+/// A batch's numbers, with its marker if it is one.
+fn facts(batch: &SoundBatch<'_>) -> BatchFacts {
+    match batch.bytes.filter(|_| batch.at.header.attributes.is_control()) {
+        Some(bytes) => match BatchView::parse(bytes) {
+            Ok(view) => BatchFacts::of(&view),
+            Err(_) => BatchFacts { header: batch.at.header, marker: None },
+        },
+        None => BatchFacts { header: batch.at.header, marker: None },
+    }
+}
+
+fn overflow(base: Offset, offset: Offset) -> io::Error {
+    let text = format!("segment {base}: offset {offset} is too far from the base");
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}

@@ -1,0 +1,118 @@
+//! The small files beside a log's segments: epochs of its leaders, and which
+//! topic it belongs to.
+
+use std::io;
+use std::sync::Arc;
+
+use super::checkpoint_text::{decode_partition_metadata, encode_partition_metadata};
+use super::epochs::Epochs;
+use super::file_names::{LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA};
+use super::files::Folder;
+use crate::sys::disk::{read_small_file, replace_file};
+use crate::types::{LeaderEpoch, Offset, TopicId};
+
+/// No side file comes near this; what is larger is none.
+const SIZE_LIMIT: usize = 64 << 20;
+
+fn invalid(error: impl std::fmt::Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error.to_string())
+}
+
+fn read_text(folder: &Folder, name: &str) -> io::Result<Option<String>> {
+    let path = folder.path.join(name);
+    let Some(bytes) = read_small_file(&**folder.files.disk(), &path, SIZE_LIMIT)? else {
+        return Ok(None);
+    };
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(Some(text)),
+        Err(_) => Err(invalid(format!("{name} is not UTF-8"))),
+    }
+}
+
+/// Leader epochs with their file. A new epoch is in the file before the first
+/// record of it is in the log; what truncation takes away may stay in the file
+/// for a while, since loading cuts it to the log again.
+#[derive(Debug)]
+pub struct EpochFile {
+    folder: Arc<Folder>,
+    epochs: Epochs,
+    stale: bool,
+}
+
+impl EpochFile {
+    /// Reads the file; `InvalidData` when it is damaged.
+    pub fn load(folder: &Arc<Folder>) -> io::Result<Self> {
+        let epochs = match read_text(folder, LEADER_EPOCH_CHECKPOINT)? {
+            Some(text) => Epochs::decode(&text)
+                .map_err(|error| invalid(format!("{LEADER_EPOCH_CHECKPOINT}: {error}")))?,
+            None => Epochs::default(),
+        };
+        Ok(Self { folder: folder.clone(), epochs, stale: false })
+    }
+
+    /// Without entries, whatever the file says.
+    pub fn empty(folder: &Arc<Folder>) -> Self {
+        Self { folder: folder.clone(), epochs: Epochs::default(), stale: true }
+    }
+
+    /// The epochs.
+    pub fn get(&self) -> &Epochs {
+        &self.epochs
+    }
+
+    /// Notes that `epoch` starts at `start`, in the file too when that is news.
+    pub fn assign(&mut self, epoch: LeaderEpoch, start: Offset) -> io::Result<()> {
+        if self.epochs.assign(epoch, start) {
+            self.stale = true;
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    /// The same for many in a row: the file follows with [`Self::write`].
+    pub fn note(&mut self, epoch: LeaderEpoch, start: Offset) {
+        self.stale |= self.epochs.assign(epoch, start);
+    }
+
+    /// Forgets what lies at `end` or later.
+    pub fn truncate_from_end(&mut self, end: Offset) {
+        self.stale |= self.epochs.truncate_from_end(end);
+    }
+
+    /// Forgets what lies before `start`.
+    pub fn truncate_from_start(&mut self, start: Offset) {
+        self.stale |= self.epochs.truncate_from_start(start);
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.stale |= !self.epochs.is_empty();
+        self.epochs.clear();
+    }
+
+    /// Brings the file up to date.
+    pub fn write(&mut self) -> io::Result<()> {
+        if self.stale {
+            let path = self.folder.path.join(LEADER_EPOCH_CHECKPOINT);
+            replace_file(&**self.folder.files.disk(), &path, self.epochs.encode().as_bytes())?;
+            self.stale = false;
+        }
+        Ok(())
+    }
+}
+
+/// The topic id in `partition.metadata`; `None` when there is no such file.
+pub fn read_topic_id(folder: &Folder) -> io::Result<Option<TopicId>> {
+    let text = read_text(folder, PARTITION_METADATA)?;
+    text.map(|text| {
+        decode_partition_metadata(&text)
+            .map_err(|error| invalid(format!("{PARTITION_METADATA}: {error}")))
+    })
+    .transpose()
+}
+
+/// Writes `partition.metadata`.
+pub fn write_topic_id(folder: &Folder, topic_id: TopicId) -> io::Result<()> {
+    let text = encode_partition_metadata(topic_id);
+    replace_file(&**folder.files.disk(), &folder.path.join(PARTITION_METADATA), text.as_bytes())
+}
