@@ -2,6 +2,9 @@
 #![allow(dead_code, reason = "parts are built one after another; removed when the last is wired")]
 
 pub mod config;
+pub mod logging;
+
+mod broker;
 
 mod network;
 use ottla_protocol as protocol;

@@ -32,11 +32,16 @@ impl SystemClock {
     }
 }
 
+/// The machine's wall clock, for what has no [`Clock`] at hand: lines of the log.
+#[expect(clippy::disallowed_methods, reason = "this is the door to the machine's clock")]
+pub fn wall_now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the door to the machine's clock")]
     fn wall(&self) -> Timestamp {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+        wall_now()
     }
 
     fn monotonic(&self) -> Duration {

@@ -9,3 +9,4 @@ pub mod disk;
 pub mod memory_disk;
 pub mod random;
 pub mod real_disk;
+pub mod thread;
