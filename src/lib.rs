@@ -1,6 +1,7 @@
 //! A broker that speaks the Kafka wire protocol, in one small binary.
 #![allow(dead_code, reason = "parts are built one after another; removed when the last is wired")]
 
+pub mod command_line;
 pub mod config;
 pub mod logging;
 
