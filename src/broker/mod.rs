@@ -1,5 +1,8 @@
 //! A whole node: builds the parts, wires them, and takes them down in order.
 
+mod background;
+mod follower;
+mod lifecycle;
 mod listeners;
 
 use std::io;
