@@ -19,9 +19,6 @@ pub enum DecodeError {
     /// The frame ends inside a value.
     #[error("the bytes end inside a value")]
     Truncated,
-    /// A length below -1.
-    #[error("negative length")]
-    NegativeLength,
     /// A count that the rest of the frame cannot hold.
     #[error("an array of {count} elements in {remaining} bytes")]
     TooManyElements {
@@ -33,9 +30,6 @@ pub enum DecodeError {
     /// Null where the version allows none.
     #[error("null where a value must stand")]
     UnexpectedNull,
-    /// Text that is not UTF-8.
-    #[error("text that is not UTF-8")]
-    NotUtf8,
     /// Text of more than 32,767 bytes.
     #[error("text of {0} bytes")]
     TextTooLong(usize),
@@ -205,7 +199,7 @@ impl Nullable for Str {
         if length > i16::MAX as usize {
             return Err(DecodeError::TextTooLong(length));
         }
-        Self::from_utf8(r.take(length)?).map(Some).ok_or(DecodeError::NotUtf8)
+        Ok(Some(Self::from_utf8_lossy(r.take(length)?)))
     }
     fn write_null(w: &mut Writer, flexible: bool) -> Result<(), EncodeError> {
         w.put_length(None, flexible, false)

@@ -82,19 +82,17 @@ impl Reader {
         Err(DecodeError::VarintTooLong)
     }
 
-    /// A length or count: `None` for null. Compact ones are one more, unsigned.
+    /// A length or count: `None` for null, which is any negative number, as in
+    /// Kafka. Compact ones are one more, unsigned.
     pub fn length(&mut self, flexible: bool, wide: bool) -> Result<Option<usize>, DecodeError> {
         let signed = if flexible {
-            i64::from(self.unsigned_varint()?) - 1
+            self.unsigned_varint()?.cast_signed().wrapping_sub(1)
         } else if wide {
-            i64::from(self.i32()?)
+            self.i32()?
         } else {
-            i64::from(self.i16()?)
+            i32::from(self.i16()?)
         };
-        match signed {
-            -1 => Ok(None),
-            length => usize::try_from(length).map(Some).map_err(|_| DecodeError::NegativeLength),
-        }
+        Ok(usize::try_from(signed).ok())
     }
 
     /// The tag buffer: hands each field to `take`, with a reader over its payload

@@ -1,7 +1,7 @@
 //! The values that messages are made of, beyond numbers: strings and record
 //! sets that stay slices of the frame they came in. `[P]`
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -24,9 +24,13 @@ impl Str {
         Self(Bytes::from_static(text.as_bytes()))
     }
 
-    /// The bytes as text, if they are UTF-8.
-    pub fn from_utf8(bytes: Bytes) -> Option<Self> {
-        std::str::from_utf8(&bytes).is_ok().then_some(Self(bytes))
+    /// The bytes as text; what is not UTF-8 turns into U+FFFD, as in Kafka, whose
+    /// clients put any bytes into names and metadata.
+    pub fn from_utf8_lossy(bytes: Bytes) -> Self {
+        match String::from_utf8_lossy(&bytes) {
+            Cow::Borrowed(_) => Self(bytes),
+            Cow::Owned(mended) => Self::from(mended),
+        }
     }
 
     /// The text.

@@ -129,7 +129,7 @@ fn spare_their_faults(name: &str, version: i16, bytes: &mut [u8]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn both_read_and_write_the_same_bytes(choices in prop::collection::vec(any::<u8>(), 0..600)) {
