@@ -113,7 +113,7 @@ impl Log {
         };
         self.make_room(&outline)
             .and_then(|()| self.write_plan(&plan))
-            .and_then(|()| self.appended(update, outline.last_offset))
+            .and_then(|()| self.appended(update, &outline))
             .map_err(|error| self.explain(error))?;
         Ok(AppendInfo {
             first_offset: outline.first_offset,
@@ -160,7 +160,7 @@ impl Log {
             Prepared::Update(update) => update,
         };
         self.write_given(&given, &outline)
-            .and_then(|()| self.appended(update, last))
+            .and_then(|()| self.appended(update, &outline))
             .map_err(|error| self.explain(error))?;
         Ok(AppendInfo {
             first_offset: first,
@@ -229,10 +229,10 @@ impl Log {
     }
 
     /// Brings everything beside the segment up to batches that are in the file.
-    fn appended(&mut self, update: ProducersUpdate, last_offset: Offset) -> io::Result<()> {
+    fn appended(&mut self, update: ProducersUpdate, outline: &Outline) -> io::Result<()> {
         self.settled = false;
-        self.log_end = last_offset + 1;
-        self.publish_end();
+        self.log_end = outline.last_offset + 1;
+        self.marks.appended(self.log_end, outline.len as u64);
         self.producers.apply(update, self.log_end, self.active.aborted_mut())?;
         if self.log_end - self.recovery_point >= self.config.flush_messages {
             let flush = self.collect_flush(self.log_end)?;

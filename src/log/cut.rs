@@ -15,6 +15,12 @@ pub(super) struct Doomed {
     due: Timestamp,
 }
 
+impl Doomed {
+    pub(super) fn due(&self) -> Timestamp {
+        self.due
+    }
+}
+
 impl Log {
     /// Takes away all batches with an offset of `offset` or above; false when
     /// there is none.
@@ -90,7 +96,7 @@ impl Log {
             self.recovery_point = offset;
             self.publish_marks();
             if let Some(rewound) = &self.rewound {
-                rewound.recovery_point_rewound(&self.marks)?;
+                rewound.recovery_point_rewound()?;
             }
         }
         Ok(())
@@ -193,6 +199,7 @@ impl Log {
         for mut doomed in due {
             doomed.segment.remove().map_err(|error| self.explain(error))?;
         }
+        self.publish_marks();
         Ok(())
     }
 

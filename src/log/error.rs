@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::Mutex;
+
 use crate::types::{Offset, TopicId};
 
 /// Why a log cannot do something, the records and offsets being in order.
@@ -64,10 +66,25 @@ pub enum ReadError {
 
 /// Whether a log directory can be used. Shared by all logs in it: the first
 /// failed read or write turns it off for all of them, for good.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct DirectoryHealth {
     offline: AtomicBool,
-    first_failure: parking_lot::Mutex<Option<String>>,
+    failure: Mutex<Failure>,
+}
+
+#[derive(Default)]
+struct Failure {
+    first: Option<String>,
+    listeners: Vec<Box<FailureListener>>,
+}
+
+/// Is told what failed first.
+pub type FailureListener = dyn Fn(&str) + Send + Sync;
+
+impl std::fmt::Debug for DirectoryHealth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DirectoryHealth").field("failure", &self.first_failure()).finish()
+    }
 }
 
 impl DirectoryHealth {
@@ -81,19 +98,36 @@ impl DirectoryHealth {
         !self.offline.load(Ordering::Acquire)
     }
 
-    /// Notes a failure; true when it is the first.
-    pub fn fail(&self, path: &Path, error: &io::Error) -> bool {
-        let first = !self.offline.swap(true, Ordering::AcqRel);
-        if first {
-            tracing::error!(path = %path.display(), %error, "log directory failed");
-            *self.first_failure.lock() = Some(format!("{}: {error}", path.display()));
+    /// Notes a failure; the first one counts.
+    pub fn fail(&self, path: &Path, error: &io::Error) {
+        if self.offline.swap(true, Ordering::AcqRel) {
+            return;
         }
-        first
+        tracing::error!(path = %path.display(), %error, "log directory failed");
+        let reason = format!("{}: {error}", path.display());
+        let listeners = {
+            let mut failure = self.failure.lock();
+            failure.first = Some(reason.clone());
+            std::mem::take(&mut failure.listeners)
+        };
+        listeners.iter().for_each(|listener| listener(&reason));
+    }
+
+    /// Calls `listener` when the directory fails; at once when it has.
+    pub fn on_failure(&self, listener: Box<FailureListener>) {
+        let mut failure = self.failure.lock();
+        match failure.first.clone() {
+            Some(reason) => {
+                drop(failure);
+                listener(&reason);
+            }
+            None => failure.listeners.push(listener),
+        }
     }
 
     /// What failed first.
     pub fn first_failure(&self) -> Option<String> {
-        self.first_failure.lock().clone()
+        self.failure.lock().first.clone()
     }
 
     /// The disk was repaired behind the log's back, in a test.

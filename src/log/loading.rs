@@ -122,6 +122,7 @@ impl Loader {
             retired: false,
         };
         log.publish_marks();
+        log.marks.set_high_watermark(self.options.high_watermark.min(log_end).max(log_start));
         Ok((log, self.report))
     }
 }

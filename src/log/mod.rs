@@ -21,6 +21,7 @@ pub mod compression;
 mod config;
 pub mod control;
 mod cut;
+mod directory;
 mod entry_file;
 pub mod epochs;
 mod error;
@@ -28,6 +29,7 @@ pub mod file_names;
 pub mod files;
 mod flush;
 mod loading;
+mod marks;
 pub mod meta_properties;
 pub mod offset_index;
 mod producer_entry;
@@ -43,24 +45,28 @@ pub mod segment;
 mod side_files;
 mod snappy;
 pub mod snapshot;
+pub mod store;
+mod store_loading;
 pub mod time_index;
 pub mod txn_index;
+mod upkeep;
 pub mod validate;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 pub use self::append::{AppendError, AppendInfo};
 pub use self::append_plan::{AppendOrigin, AppendPlan};
 pub use self::config::{CleanupPolicy, LogConfig};
 use self::cut::Doomed;
+pub use self::directory::LogDirectory;
 use self::epochs::Epochs;
 pub use self::error::{DirectoryHealth, LogError, ReadError};
 use self::files::{Folder, OpenFiles};
 pub use self::flush::Flush;
+pub use self::marks::LogMarks;
 use self::producer_files::ProducerFiles;
 pub use self::producers::{ProducerContext, Producers};
 pub use self::read::{FileSlice, LogSlice, OffsetSpec};
@@ -68,6 +74,10 @@ pub use self::recovery::RecoveryReport;
 pub use self::segment::TimestampAndOffset;
 use self::segment::{IndexRules, Segment};
 use self::side_files::EpochFile;
+pub use self::store::{
+    DirectoryDescription, DirectoryFailure, LogHolder, LogStore, StoreError, StoreOptions,
+};
+pub use self::store_loading::LoadReport;
 pub use self::txn_index::AbortedTransaction;
 pub use self::validate::AppendRules;
 use crate::sys::clock::Clock;
@@ -99,6 +109,8 @@ pub struct LogOptions {
     pub recovery_point: Offset,
     /// First offset that may be read, by the checkpoint.
     pub log_start: Offset,
+    /// Everything before was committed, by the checkpoint.
+    pub high_watermark: Offset,
     /// `producer.id.expiration.ms`
     pub producer_expiration_ms: i64,
     /// Disk, and the files that are open.
@@ -115,46 +127,9 @@ pub struct LogOptions {
 
 /// Keeps a recovery point checkpoint.
 pub trait Rewound: Send + Sync + std::fmt::Debug {
-    /// The recovery point of a log with these marks went back; must be in the
-    /// checkpoint when this returns.
-    fn recovery_point_rewound(&self, marks: &LogMarks) -> io::Result<()>;
-}
-
-/// The numbers of a log that others look at without its lock.
-#[derive(Debug, Default)]
-pub struct LogMarks {
-    recovery_point: AtomicI64,
-    log_start: AtomicI64,
-    log_end: AtomicI64,
-    first_base: AtomicI64,
-    size: AtomicU64,
-}
-
-impl LogMarks {
-    /// Everything before is synced.
-    pub fn recovery_point(&self) -> Offset {
-        Offset(self.recovery_point.load(Ordering::Acquire))
-    }
-
-    /// First offset that may be read.
-    pub fn log_start(&self) -> Offset {
-        Offset(self.log_start.load(Ordering::Acquire))
-    }
-
-    /// Next offset to be written.
-    pub fn log_end(&self) -> Offset {
-        Offset(self.log_end.load(Ordering::Acquire))
-    }
-
-    /// Base of the first segment.
-    pub fn first_base(&self) -> Offset {
-        Offset(self.first_base.load(Ordering::Acquire))
-    }
-
-    /// Bytes of all segments.
-    pub fn size(&self) -> u64 {
-        self.size.load(Ordering::Acquire)
-    }
+    /// The recovery point of one of the logs went back, as its marks say; it must
+    /// be in the checkpoint when this returns.
+    fn recovery_point_rewound(&self) -> io::Result<()>;
 }
 
 /// One log. See the module.
@@ -241,6 +216,7 @@ impl Log {
     /// longer hold back the last stable offset.
     pub fn high_watermark_advanced(&mut self, high_watermark: Offset) {
         self.producers.get_mut().on_high_watermark(high_watermark);
+        self.marks.set_high_watermark(high_watermark);
     }
 
     /// The settings in force.
@@ -250,6 +226,7 @@ impl Log {
 
     /// Other settings from now on.
     pub fn set_config(&mut self, config: Arc<LogConfig>) {
+        self.marks.set_flush_ms(config.flush_ms);
         self.config = config;
     }
 
@@ -311,17 +288,13 @@ impl Log {
         self.health.explain(&self.folder.path, error)
     }
 
-    /// After an append: what changed with it.
-    fn publish_end(&self) {
-        self.marks.log_end.store(self.log_end.0, Ordering::Release);
-    }
-
     fn publish_marks(&self) {
-        let LogMarks { recovery_point, log_start, log_end, first_base, size } = &*self.marks;
-        recovery_point.store(self.recovery_point.0, Ordering::Release);
-        log_start.store(self.log_start.0, Ordering::Release);
-        log_end.store(self.log_end.0, Ordering::Release);
-        first_base.store(self.first_base().0, Ordering::Release);
-        size.store(self.size(), Ordering::Release);
+        let marks = &*self.marks;
+        marks.set_flush_ms(self.config.flush_ms);
+        marks.set_recovery_point(self.recovery_point);
+        marks.set_extent(self.log_start, self.log_end);
+        marks.set_segments(self.first_base(), self.active.base(), self.size());
+        let next_removal = self.doomed.iter().map(Doomed::due).min();
+        marks.set_next_removal(next_removal.unwrap_or(Timestamp(i64::MAX)));
     }
 }

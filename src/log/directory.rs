@@ -1,0 +1,227 @@
+//! One log directory: its identity, its lock, and the small files that speak of
+//! all logs in it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use super::checkpoint_text::{decode_offsets, encode_offsets};
+use super::error::DirectoryHealth;
+use super::file_names::{
+    CLEAN_SHUTDOWN, HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT,
+};
+use super::{LogMarks, Rewound};
+use crate::sys::disk::{Disk, DiskLock, read_small_file, replace_file};
+use crate::types::{DirectoryId, Offset, TopicPartition};
+
+/// No checkpoint comes near this; what is larger is none.
+const SIZE_LIMIT: usize = 256 << 20;
+
+/// Offsets of partitions, as a checkpoint holds them.
+pub type Offsets = BTreeMap<TopicPartition, Offset>;
+
+/// One log directory.
+#[derive(Debug)]
+pub struct LogDirectory {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    id: DirectoryId,
+    health: Arc<DirectoryHealth>,
+    /// The logs that live here.
+    marks: Mutex<BTreeMap<TopicPartition, Arc<LogMarks>>>,
+    /// What the checkpoints say, by name: no write when nothing changed, and
+    /// one writer at a time.
+    written: Mutex<BTreeMap<&'static str, String>>,
+    /// A log in it was not closed as it should be.
+    unclean: AtomicBool,
+    _lock: Option<Box<dyn DiskLock>>,
+}
+
+/// The clean-shutdown marker's contents; older ones are empty.
+#[derive(Debug, Serialize, Deserialize)]
+struct CleanShutdown {
+    version: i32,
+    #[serde(rename = "brokerEpoch")]
+    broker_epoch: i64,
+}
+
+impl LogDirectory {
+    /// The directory at `path`, locked.
+    pub(super) fn new(
+        disk: Arc<dyn Disk>,
+        path: PathBuf,
+        id: DirectoryId,
+        lock: Option<Box<dyn DiskLock>>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            disk,
+            path,
+            id,
+            health: DirectoryHealth::sound(),
+            marks: Mutex::default(),
+            written: Mutex::default(),
+            unclean: AtomicBool::new(false),
+            _lock: lock,
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its identity (KIP-858).
+    pub fn id(&self) -> DirectoryId {
+        self.id
+    }
+
+    /// Whether it can be used.
+    pub fn health(&self) -> &Arc<DirectoryHealth> {
+        &self.health
+    }
+
+    /// Number of logs in it.
+    pub fn log_count(&self) -> usize {
+        self.marks.lock().len()
+    }
+
+    /// The logs in it, with their numbers.
+    pub fn logs(&self) -> Vec<(TopicPartition, Arc<LogMarks>)> {
+        let marks = self.marks.lock();
+        marks.iter().map(|(name, marks)| (name.clone(), marks.clone())).collect()
+    }
+
+    pub(super) fn add(&self, name: &TopicPartition, marks: &Arc<LogMarks>) {
+        self.marks.lock().insert(name.clone(), marks.clone());
+    }
+
+    pub(super) fn forget(&self, name: &TopicPartition) {
+        self.marks.lock().remove(name);
+    }
+
+    /// Does something with the disk; an error takes the directory offline.
+    pub(super) fn attempt<T>(&self, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        if !self.health.is_online() {
+            return Err(io::Error::other("log directory is offline"));
+        }
+        act().inspect_err(|error| {
+            self.health.fail(&self.path, error);
+        })
+    }
+
+    // ── checkpoints ─────────────────────────────────────────────────────────
+
+    /// Reads an offset checkpoint; empty when there is none. `InvalidData` when
+    /// it is damaged.
+    pub(super) fn read_offsets(&self, name: &str) -> io::Result<Offsets> {
+        let Some(bytes) = read_small_file(&*self.disk, &self.path.join(name), SIZE_LIMIT)? else {
+            return Ok(Offsets::new());
+        };
+        let invalid = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
+        let text = String::from_utf8(bytes).map_err(|_| invalid(format!("{name}: not UTF-8")))?;
+        let entries = decode_offsets(&text).map_err(|error| invalid(format!("{name}: {error}")))?;
+        Ok(entries.into_iter().collect())
+    }
+
+    /// The same; a damaged one says nothing, and a line in the log says so.
+    pub(super) fn read_offsets_leniently(&self, name: &str) -> io::Result<Offsets> {
+        match self.read_offsets(name) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                tracing::warn!(dir = %self.path.display(), %error, "checkpoint is ignored");
+                Ok(Offsets::new())
+            }
+            other => other,
+        }
+    }
+
+    fn write_offsets(
+        &self,
+        name: &'static str,
+        offset: impl Fn(&LogMarks) -> Option<Offset>,
+    ) -> io::Result<()> {
+        // Collected under the lock of the writing, so that an older state never
+        // overwrites a newer one.
+        let mut written = self.written.lock();
+        let entries = {
+            let marks = self.marks.lock();
+            let entries = marks
+                .iter()
+                .filter_map(|(name, marks)| offset(marks).map(|offset| (name.clone(), offset)));
+            entries.collect::<Vec<_>>()
+        };
+        let text = encode_offsets(entries.iter().map(|(name, offset)| (name, *offset)));
+        if written.get(name) == Some(&text) {
+            return Ok(());
+        }
+        replace_file(&*self.disk, &self.path.join(name), text.as_bytes())?;
+        written.insert(name, text);
+        Ok(())
+    }
+
+    /// Writes up to where each log is synced.
+    pub(super) fn write_recovery_points(&self) -> io::Result<()> {
+        self.write_offsets(RECOVERY_POINT_CHECKPOINT, |marks| Some(marks.recovery_point()))
+    }
+
+    /// Writes where logs begin whose first segment does not say it.
+    pub(super) fn write_log_starts(&self) -> io::Result<()> {
+        self.write_offsets(LOG_START_CHECKPOINT, |marks| {
+            let start = marks.log_start();
+            (start > marks.first_base()).then_some(start)
+        })
+    }
+
+    /// Writes up to where each log is committed.
+    pub(super) fn write_high_watermarks(&self) -> io::Result<()> {
+        self.write_offsets(HIGH_WATERMARK_CHECKPOINT, |marks| Some(marks.high_watermark()))
+    }
+
+    /// Notes that a stop cannot be called clean any more.
+    pub(super) fn not_clean(&self) {
+        self.unclean.store(true, Ordering::Release);
+    }
+
+    /// False when something has to be checked at the next start.
+    pub(super) fn is_clean(&self) -> bool {
+        !self.unclean.load(Ordering::Acquire)
+    }
+
+    // ── clean stop ──────────────────────────────────────────────────────────
+
+    /// Looks for the marker of a clean stop: the broker's epoch then, -1 when
+    /// the marker does not say; `None` when there is no marker.
+    pub(super) fn clean_shutdown(&self) -> io::Result<Option<i64>> {
+        let path = self.path.join(CLEAN_SHUTDOWN);
+        let Some(bytes) = read_small_file(&*self.disk, &path, SIZE_LIMIT)? else {
+            return Ok(None);
+        };
+        let marker = serde_json::from_slice::<CleanShutdown>(&bytes);
+        Ok(Some(marker.map_or(-1, |marker| marker.broker_epoch)))
+    }
+
+    /// Removes the marker: from now on a stop is unclean until it is written anew.
+    pub(super) fn remove_clean_shutdown(&self) -> io::Result<()> {
+        match self.disk.remove_file(&self.path.join(CLEAN_SHUTDOWN)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+            Ok(()) => self.disk.sync_dir(&self.path),
+        }
+    }
+
+    /// Writes the marker, after everything else.
+    pub(super) fn write_clean_shutdown(&self, broker_epoch: i64) -> io::Result<()> {
+        let marker = serde_json::to_vec(&CleanShutdown { version: 0, broker_epoch })?;
+        replace_file(&*self.disk, &self.path.join(CLEAN_SHUTDOWN), &marker)
+    }
+}
+
+impl Rewound for LogDirectory {
+    fn recovery_point_rewound(&self) -> io::Result<()> {
+        self.write_recovery_points()
+    }
+}

@@ -1,0 +1,120 @@
+//! The numbers of a log that others look at without its lock: checkpoints,
+//! descriptions, and whether background work is due.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use crate::types::{Offset, Timestamp};
+
+/// See the module. Each number is right by itself; two of them need not be of
+/// the same moment.
+#[derive(Debug)]
+pub struct LogMarks {
+    recovery_point: AtomicI64,
+    log_start: AtomicI64,
+    log_end: AtomicI64,
+    high_watermark: AtomicI64,
+    first_base: AtomicI64,
+    active_base: AtomicI64,
+    size: AtomicU64,
+    next_removal: AtomicI64,
+    flush_ms: AtomicI64,
+}
+
+impl Default for LogMarks {
+    fn default() -> Self {
+        Self {
+            recovery_point: AtomicI64::new(0),
+            log_start: AtomicI64::new(0),
+            log_end: AtomicI64::new(0),
+            high_watermark: AtomicI64::new(0),
+            first_base: AtomicI64::new(0),
+            active_base: AtomicI64::new(0),
+            size: AtomicU64::new(0),
+            next_removal: AtomicI64::new(i64::MAX),
+            flush_ms: AtomicI64::new(i64::MAX),
+        }
+    }
+}
+
+impl LogMarks {
+    /// Everything before is synced.
+    pub fn recovery_point(&self) -> Offset {
+        Offset(self.recovery_point.load(Ordering::Acquire))
+    }
+
+    /// First offset that may be read.
+    pub fn log_start(&self) -> Offset {
+        Offset(self.log_start.load(Ordering::Acquire))
+    }
+
+    /// Next offset to be written.
+    pub fn log_end(&self) -> Offset {
+        Offset(self.log_end.load(Ordering::Acquire))
+    }
+
+    /// Everything before is committed, as the owner last said or the checkpoint
+    /// did.
+    pub fn high_watermark(&self) -> Offset {
+        Offset(self.high_watermark.load(Ordering::Acquire))
+    }
+
+    /// Base of the first segment.
+    pub fn first_base(&self) -> Offset {
+        Offset(self.first_base.load(Ordering::Acquire))
+    }
+
+    /// Base of the active segment: before it nothing is appended any more.
+    pub fn active_base(&self) -> Offset {
+        Offset(self.active_base.load(Ordering::Acquire))
+    }
+
+    /// Bytes of all segments.
+    pub fn size(&self) -> u64 {
+        self.size.load(Ordering::Acquire)
+    }
+
+    /// False when a look at the log would find no sync due: most of the time.
+    pub(super) fn may_need_flush(&self) -> bool {
+        let recovery_point = self.recovery_point();
+        let flush_ms = self.flush_ms.load(Ordering::Acquire);
+        self.active_base() > recovery_point
+            || (flush_ms < i64::MAX && self.log_end() > recovery_point)
+    }
+
+    pub(super) fn set_flush_ms(&self, flush_ms: i64) {
+        self.flush_ms.store(flush_ms, Ordering::Release);
+    }
+
+    /// When the next file that was given up is to be removed.
+    pub fn next_removal(&self) -> Timestamp {
+        Timestamp(self.next_removal.load(Ordering::Acquire))
+    }
+
+    pub(super) fn set_recovery_point(&self, offset: Offset) {
+        self.recovery_point.store(offset.0, Ordering::Release);
+    }
+
+    pub(super) fn set_high_watermark(&self, offset: Offset) {
+        self.high_watermark.store(offset.0, Ordering::Release);
+    }
+
+    pub(super) fn set_next_removal(&self, at: Timestamp) {
+        self.next_removal.store(at.0, Ordering::Release);
+    }
+
+    pub(super) fn set_extent(&self, log_start: Offset, log_end: Offset) {
+        self.log_start.store(log_start.0, Ordering::Release);
+        self.log_end.store(log_end.0, Ordering::Release);
+    }
+
+    pub(super) fn set_segments(&self, first: Offset, active: Offset, size: u64) {
+        self.first_base.store(first.0, Ordering::Release);
+        self.active_base.store(active.0, Ordering::Release);
+        self.size.store(size, Ordering::Release);
+    }
+
+    pub(super) fn appended(&self, log_end: Offset, bytes: u64) {
+        self.log_end.store(log_end.0, Ordering::Release);
+        self.size.fetch_add(bytes, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,598 @@
+//! All logs of a broker, in one or more log directories.
+//!
+//! ```text
+//! open ──► locked, identified ──load──► logs opened ──┬─ open_log ─► lent to its owner
+//!                                                     └─ nobody wants it: stray
+//! ```
+//! A log belongs to whoever took it with [`LogStore::open_log`]; the store keeps a
+//! weak hold on the owner for the work in the background. Each directory fails by
+//! itself: its logs answer with errors from then on, the others go on.
+//!
+//! Locks: the store's own are leaves and never held while an owner is asked for
+//! its log.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock, Weak};
+
+use parking_lot::Mutex;
+
+use super::directory::LogDirectory;
+use super::file_names::{DirectoryState, LOCK, METADATA_LOG, PartitionDirectory};
+use super::files::OpenFiles;
+use super::meta_properties::{MetaProperties, MetaPropertiesError};
+use super::{Log, LogConfig, LogError, LogKind, LogMarks, LogOptions};
+use crate::sys::clock::Clock;
+use crate::sys::disk::Disk;
+use crate::sys::random::Random;
+use crate::types::{BrokerId, DirectoryId, Offset, Timestamp, TopicId, TopicPartition};
+
+/// What the store needs to know.
+#[derive(Debug)]
+pub struct StoreOptions {
+    /// The file system.
+    pub disk: Arc<dyn Disk>,
+    /// For ages and delays.
+    pub clock: Arc<dyn Clock>,
+    /// For directory ids and the names of what is deleted.
+    pub random: Random,
+    /// `log.dirs`
+    pub log_dirs: Vec<PathBuf>,
+    /// The directory that holds the metadata log; locked even when it is not one
+    /// of `log_dirs`.
+    pub metadata_log_dir: PathBuf,
+    /// `node.id`
+    pub node_id: BrokerId,
+    /// `num.recovery.threads.per.data.dir`
+    pub recovery_threads_per_dir: usize,
+    /// `producer.id.expiration.ms`
+    pub producer_expiration_ms: i64,
+    /// Files kept open beyond those in use.
+    pub open_files: usize,
+}
+
+/// Why the store cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another process, or another broker in this one, uses the directory.
+    #[error("failed to acquire lock on file .lock in {}: a broker instance in another process or thread is using this directory", .0.display())]
+    Locked(PathBuf),
+    /// The directory was never formatted.
+    #[error("no `meta.properties` found in {}: have you run the storage format command?", .0.display())]
+    NotFormatted(PathBuf),
+    /// Identities do not fit together, or with the configuration.
+    #[error("{}: {reason}", .path.display())]
+    Identity {
+        /// The directory.
+        path: PathBuf,
+        /// What does not fit.
+        reason: String,
+    },
+    /// `meta.properties` of the metadata directory cannot be read.
+    #[error(transparent)]
+    MetaProperties(#[from] MetaPropertiesError),
+    /// A directory that is no partition's.
+    #[error("found directory {}, which is not in the form of topic-partition; a log directory holds nothing else", .0.display())]
+    UnknownDirectory(PathBuf),
+    /// Two directories hold the same partition.
+    #[error("duplicate log directories found: {} and {}", .0.display(), .1.display())]
+    Duplicate(PathBuf, PathBuf),
+    /// No directory can be used.
+    #[error("none of the configured log directories can be used: {0}")]
+    NoneLeft(String),
+    /// The metadata directory cannot be used.
+    #[error("{}: {source}", .path.display())]
+    Io {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Whoever holds a log, behind its own lock.
+pub trait LogHolder: Send + Sync {
+    /// Takes the lock and lets `act` work on the log.
+    fn with_log(&self, act: &mut dyn FnMut(&mut Log));
+}
+
+/// A directory that failed.
+#[derive(Clone, Debug)]
+pub struct DirectoryFailure {
+    /// Its identity.
+    pub id: DirectoryId,
+    /// Where it is.
+    pub path: PathBuf,
+    /// What failed first.
+    pub reason: String,
+    /// True when no directory is left, or the one with the metadata log is gone:
+    /// the broker must stop.
+    pub fatal: bool,
+}
+
+/// What is known of a directory.
+#[derive(Clone, Debug)]
+pub struct DirectoryDescription {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its identity.
+    pub id: DirectoryId,
+    /// What failed, when it is offline.
+    pub failure: Option<String>,
+    /// Total and usable bytes of its volume, when it is online.
+    pub space: Option<(u64, u64)>,
+    /// Its logs and their bytes.
+    pub logs: Vec<(TopicPartition, u64)>,
+}
+
+/// A log, and who has it.
+pub(super) struct Hosted {
+    pub(super) directory: Arc<LogDirectory>,
+    pub(super) marks: Arc<LogMarks>,
+    pub(super) owner: Owner,
+}
+
+/// Where a log is.
+pub(super) enum Owner {
+    /// Loaded, nobody has asked for it yet. Empty once someone did.
+    Store(Arc<Mutex<Option<Log>>>),
+    /// Given out.
+    Lent,
+    /// Given out, and reachable.
+    Holder(Weak<dyn LogHolder>),
+}
+
+/// A partition directory that was renamed and waits to be removed.
+pub(super) struct DoomedDirectory {
+    pub(super) directory: Arc<LogDirectory>,
+    pub(super) path: PathBuf,
+    pub(super) due: Timestamp,
+}
+
+/// All logs of a broker. See the module.
+pub struct LogStore {
+    pub(super) options: StoreOptions,
+    pub(super) files: Arc<OpenFiles>,
+    pub(super) cluster_id: String,
+    pub(super) directories: Vec<Arc<LogDirectory>>,
+    metadata_directory: Arc<LogDirectory>,
+    pub(super) previous_broker_epoch: i64,
+    pub(super) hosted: Mutex<HashMap<TopicPartition, Hosted>>,
+    /// Partitions whose log could not be loaded, and why.
+    pub(super) unusable: Mutex<HashMap<TopicPartition, Arc<LogError>>>,
+    pub(super) doomed: Mutex<Vec<DoomedDirectory>>,
+    /// Where loading went all the way, so that a clean stop may be claimed.
+    pub(super) loaded: OnceLock<()>,
+}
+
+impl std::fmt::Debug for LogStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogStore").field("directories", &self.directories).finish_non_exhaustive()
+    }
+}
+
+impl LogStore {
+    /// Locks the directories and checks whose they are. Opens no log.
+    pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
+        let files = OpenFiles::new(options.disk.clone(), options.open_files);
+        let mut opened = Opening { options: &options, cluster_id: None, seen: HashMap::new() };
+        let mut directories = Vec::new();
+        for path in &options.log_dirs {
+            directories.push(opened.directory(path)?);
+        }
+        let metadata = options.log_dirs.iter().position(|path| *path == options.metadata_log_dir);
+        let metadata_directory = match metadata.and_then(|at| directories.get(at)) {
+            Some(directory) => directory.clone(),
+            None => opened.directory(&options.metadata_log_dir)?,
+        };
+        let cluster_id = opened.cluster_id.unwrap_or_default();
+        let store = Self {
+            files,
+            cluster_id,
+            previous_broker_epoch: agreed_epoch(&directories),
+            directories,
+            metadata_directory,
+            hosted: Mutex::default(),
+            unusable: Mutex::default(),
+            doomed: Mutex::default(),
+            loaded: OnceLock::new(),
+            options,
+        };
+        if store.online().next().is_none() {
+            return Err(StoreError::NoneLeft(store.failures()));
+        }
+        Ok(store)
+    }
+
+    /// `cluster.id` of all directories.
+    pub fn cluster_id(&self) -> &str {
+        &self.cluster_id
+    }
+
+    /// The broker epoch of the last stop, if it was clean everywhere; else -1.
+    pub fn previous_broker_epoch(&self) -> i64 {
+        self.previous_broker_epoch
+    }
+
+    /// The log directories, as configured.
+    pub fn directories(&self) -> &[Arc<LogDirectory>] {
+        &self.directories
+    }
+
+    /// The directory that holds the metadata log.
+    pub fn metadata_directory(&self) -> &Arc<LogDirectory> {
+        &self.metadata_directory
+    }
+
+    /// The disk and what is open on it, for the metadata log.
+    pub fn files(&self) -> &Arc<OpenFiles> {
+        &self.files
+    }
+
+    /// The directories that can be used.
+    pub fn online(&self) -> impl Iterator<Item = &Arc<LogDirectory>> {
+        self.directories.iter().filter(|directory| directory.health().is_online())
+    }
+
+    fn failures(&self) -> String {
+        let failures = self.directories.iter().filter_map(|d| d.health().first_failure());
+        failures.collect::<Vec<_>>().join("; ")
+    }
+
+    /// Calls `listener` once for each directory that fails from now on, or has
+    /// failed. It runs where the failure is noticed, perhaps under a log's lock.
+    pub fn on_failure(
+        self: &Arc<Self>,
+        listener: impl Fn(&DirectoryFailure) + Send + Sync + 'static,
+    ) {
+        let listener = Arc::new(listener);
+        let mut watched = self.directories.clone();
+        if !watched.iter().any(|directory| Arc::ptr_eq(directory, &self.metadata_directory)) {
+            watched.push(self.metadata_directory.clone());
+        }
+        for directory in watched {
+            let (store, failed) = (Arc::downgrade(self), Arc::downgrade(&directory));
+            let listener = listener.clone();
+            directory.health().on_failure(Box::new(move |reason| {
+                let (Some(store), Some(failed)) = (store.upgrade(), failed.upgrade()) else {
+                    return;
+                };
+                let metadata = Arc::ptr_eq(&failed, &store.metadata_directory);
+                listener(&DirectoryFailure {
+                    id: failed.id(),
+                    path: failed.path().to_owned(),
+                    reason: reason.to_owned(),
+                    fatal: metadata || store.online().next().is_none(),
+                });
+            }));
+        }
+    }
+
+    // ── logs ────────────────────────────────────────────────────────────────
+
+    /// The log of a partition, for its owner: the one that was loaded, or a new
+    /// one, in the directory `wanted` if that is given and online, else where
+    /// fewest are. One of another topic with the same name becomes a stray.
+    pub fn open_log(
+        &self,
+        name: &TopicPartition,
+        topic_id: TopicId,
+        config: Arc<LogConfig>,
+        wanted: Option<DirectoryId>,
+    ) -> Result<Log, LogError> {
+        if let Some(error) = self.unusable.lock().get(name) {
+            let source = io::Error::other(error.to_string());
+            return Err(LogError::Corrupt { path: name.to_string().into(), source });
+        }
+        if let Some(mut log) = self.take_loaded(name) {
+            if log.topic_id().is_none_or(|found| found == topic_id) {
+                log.set_config(config);
+                return Ok(log);
+            }
+            self.make_stray(name, log)?;
+        }
+        self.create_log(name, topic_id, config, wanted)
+    }
+
+    fn take_loaded(&self, name: &TopicPartition) -> Option<Log> {
+        let loaded = {
+            let mut hosted = self.hosted.lock();
+            let owner = &mut hosted.get_mut(name)?.owner;
+            match std::mem::replace(owner, Owner::Lent) {
+                Owner::Store(loaded) => loaded,
+                other => {
+                    *owner = other;
+                    return None;
+                }
+            }
+        };
+        // Waits for work in the background that is at this log.
+        loaded.lock().take()
+    }
+
+    fn create_log(
+        &self,
+        name: &TopicPartition,
+        topic_id: TopicId,
+        config: Arc<LogConfig>,
+        wanted: Option<DirectoryId>,
+    ) -> Result<Log, LogError> {
+        let directory = self.place(name, wanted)?;
+        let path = directory.path().join(name.to_string());
+        let options = LogOptions {
+            topic_id: Some(topic_id),
+            clean: true,
+            ..self.log_options(&directory, config)
+        };
+        let (log, _) = Log::open(&path, options)?;
+        tracing::info!(partition = %name, dir = %path.display(), "created log");
+        self.host(name, &directory, log.marks(), Owner::Lent);
+        Ok(log)
+    }
+
+    fn place(
+        &self,
+        name: &TopicPartition,
+        wanted: Option<DirectoryId>,
+    ) -> Result<Arc<LogDirectory>, LogError> {
+        let wanted = self.online().find(|directory| Some(directory.id()) == wanted);
+        let emptiest = || self.online().min_by_key(|directory| directory.log_count());
+        let path = || name.to_string().into();
+        wanted.or_else(emptiest).cloned().ok_or_else(|| LogError::Offline { path: path() })
+    }
+
+    /// How a log in `directory` is opened.
+    pub(super) fn log_options(
+        &self,
+        directory: &Arc<LogDirectory>,
+        config: Arc<LogConfig>,
+    ) -> LogOptions {
+        LogOptions {
+            config,
+            kind: LogKind::Partition,
+            topic_id: None,
+            clean: false,
+            recovery_point: Offset::ZERO,
+            log_start: Offset::ZERO,
+            high_watermark: Offset::ZERO,
+            producer_expiration_ms: self.options.producer_expiration_ms,
+            files: self.files.clone(),
+            clock: self.options.clock.clone(),
+            health: directory.health().clone(),
+            rewound: Some(directory.clone()),
+        }
+    }
+
+    /// How the metadata log is opened; `dir` for it is
+    /// `metadata_directory().path()` with `__cluster_metadata-0`.
+    pub fn metadata_log_options(&self, config: Arc<LogConfig>) -> LogOptions {
+        LogOptions {
+            kind: LogKind::Metadata,
+            rewound: None,
+            ..self.log_options(&self.metadata_directory, config)
+        }
+    }
+
+    pub(super) fn host(
+        &self,
+        name: &TopicPartition,
+        directory: &Arc<LogDirectory>,
+        marks: &Arc<LogMarks>,
+        owner: Owner,
+    ) {
+        directory.add(name, marks);
+        let hosted = Hosted { directory: directory.clone(), marks: marks.clone(), owner };
+        self.hosted.lock().insert(name.clone(), hosted);
+    }
+
+    /// Names the owner of a log that was given out, so that the store reaches it.
+    pub fn attach(&self, name: &TopicPartition, holder: Weak<dyn LogHolder>) {
+        if let Some(hosted) = self.hosted.lock().get_mut(name) {
+            hosted.owner = Owner::Holder(holder);
+        }
+    }
+
+    /// The directory that a partition's log is in.
+    pub fn directory_of(&self, name: &TopicPartition) -> Option<DirectoryId> {
+        self.hosted.lock().get(name).map(|hosted| hosted.directory.id())
+    }
+
+    /// What DescribeLogDirs tells.
+    pub fn describe(&self) -> Vec<DirectoryDescription> {
+        self.directories.iter().map(|directory| self.describe_one(directory)).collect()
+    }
+
+    fn describe_one(&self, directory: &LogDirectory) -> DirectoryDescription {
+        let online = directory.health().is_online();
+        let space = online.then(|| self.options.disk.space(directory.path()).ok()).flatten();
+        let logs = directory.logs().into_iter().map(|(name, marks)| (name, marks.size()));
+        DirectoryDescription {
+            path: directory.path().to_owned(),
+            id: directory.id(),
+            failure: directory.health().first_failure(),
+            space,
+            logs: logs.collect(),
+        }
+    }
+
+    // ── going ───────────────────────────────────────────────────────────────
+
+    /// Deletes logs: their directories get other names at once and are removed
+    /// after `file.delete.delay.ms`. Owners' logs fail from now on.
+    pub fn delete(&self, names: &[TopicPartition]) -> Result<(), LogError> {
+        let mut touched = Vec::<Arc<LogDirectory>>::new();
+        for name in names {
+            let Some(hosted) = self.hosted.lock().remove(name) else { continue };
+            let directory = hosted.directory.clone();
+            let delay = self.retire(hosted);
+            directory.forget(name);
+            let path = self.rename(&directory, name, DirectoryState::Deleted)?;
+            let due = Timestamp(self.options.clock.wall().0.saturating_add(delay));
+            self.doomed.lock().push(DoomedDirectory { directory: directory.clone(), path, due });
+            if !touched.iter().any(|known| Arc::ptr_eq(known, &directory)) {
+                touched.push(directory);
+            }
+        }
+        // A log of the same name that is created later must not be taken for
+        // synced up to where this one was.
+        for directory in touched {
+            let written = directory.attempt(|| {
+                directory.write_recovery_points()?;
+                directory.write_log_starts()?;
+                directory.write_high_watermarks()
+            });
+            written.map_err(|error| directory.health().explain(directory.path(), error))?;
+        }
+        Ok(())
+    }
+
+    /// Ends a log's life; its `file.delete.delay.ms`.
+    fn retire(&self, hosted: Hosted) -> i64 {
+        let mut delay = LogConfig::default().file_delete_delay_ms;
+        let mut retire = |log: &mut Log| {
+            delay = log.config().file_delete_delay_ms;
+            log.retire();
+        };
+        match hosted.owner {
+            Owner::Store(loaded) => loaded.lock().iter_mut().for_each(&mut retire),
+            Owner::Holder(holder) => {
+                if let Some(holder) = holder.upgrade() {
+                    holder.with_log(&mut retire);
+                }
+            }
+            Owner::Lent => {}
+        }
+        delay
+    }
+
+    fn rename(
+        &self,
+        directory: &LogDirectory,
+        name: &TopicPartition,
+        state: impl FnOnce(String) -> DirectoryState,
+    ) -> Result<PathBuf, LogError> {
+        let unique = self.options.random.uuid().simple().to_string();
+        let new = PartitionDirectory { partition: name.clone(), state: state(unique) };
+        let (from, to) =
+            (directory.path().join(name.to_string()), directory.path().join(new.name()));
+        let renamed = directory.attempt(|| {
+            self.options.disk.rename(&from, &to)?;
+            self.options.disk.sync_dir(directory.path())
+        });
+        renamed.map_err(|error| directory.health().explain(&from, error))?;
+        Ok(to)
+    }
+
+    /// Puts a log aside that the metadata do not know.
+    pub(super) fn make_stray(&self, name: &TopicPartition, mut log: Log) -> Result<(), LogError> {
+        log.retire();
+        let Some(hosted) = self.hosted.lock().remove(name) else { return Ok(()) };
+        hosted.directory.forget(name);
+        let path = self.rename(&hosted.directory, name, DirectoryState::Stray)?;
+        tracing::warn!(partition = %name, dir = %path.display(), "log is not in the metadata; put aside as stray");
+        Ok(())
+    }
+}
+
+/// The epoch that all markers of a clean stop agree on; -1 when one is missing.
+fn agreed_epoch(directories: &[Arc<LogDirectory>]) -> i64 {
+    let mut agreed = None;
+    for directory in directories {
+        let epoch = directory.attempt(|| directory.clean_shutdown()).ok().flatten();
+        match (epoch, agreed) {
+            (Some(epoch), None) => agreed = Some(epoch),
+            (Some(epoch), Some(known)) if epoch == known => {}
+            _ => return -1,
+        }
+    }
+    agreed.unwrap_or(-1)
+}
+
+/// Identities seen so far while directories are opened.
+struct Opening<'o> {
+    options: &'o StoreOptions,
+    cluster_id: Option<String>,
+    seen: HashMap<DirectoryId, PathBuf>,
+}
+
+impl Opening<'_> {
+    /// Locks a directory and reads whose it is. One that cannot be read is offline,
+    /// unless it holds the metadata log.
+    fn directory(&mut self, path: &Path) -> Result<Arc<LogDirectory>, StoreError> {
+        let disk = &self.options.disk;
+        let is_metadata = *path == self.options.metadata_log_dir;
+        let lock = match disk.lock(&path.join(LOCK)) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(StoreError::Locked(path.to_owned()));
+            }
+            other => other,
+        };
+        let failed = |source: io::Error| {
+            let id = self.options.random.uuid();
+            let directory = LogDirectory::new(disk.clone(), path.to_owned(), id, None);
+            directory.health().fail(path, &source);
+            if is_metadata {
+                Err(StoreError::Io { path: path.to_owned(), source })
+            } else {
+                Ok(directory)
+            }
+        };
+        let lock = match lock {
+            Ok(lock) => lock,
+            Err(error) => return failed(error),
+        };
+        let identity = match MetaProperties::read(&**disk, path) {
+            Ok(Some(identity)) => identity,
+            Ok(None) => return Err(StoreError::NotFormatted(path.to_owned())),
+            Err(error) if is_metadata => return Err(error.into()),
+            Err(error) => return failed(io::Error::other(error.to_string())),
+        };
+        if !is_metadata && disk.exists(&path.join(METADATA_LOG)) {
+            let reason = format!("holds {METADATA_LOG}, which belongs into the metadata directory");
+            return Err(StoreError::Identity { path: path.to_owned(), reason });
+        }
+        let id = match self.identify(path, identity)? {
+            Ok(id) => id,
+            Err(error) => return failed(error),
+        };
+        Ok(LogDirectory::new(disk.clone(), path.to_owned(), id, Some(lock)))
+    }
+
+    /// Compares an identity with the others; gives the directory an id if it has
+    /// none (before Kafka 3.7).
+    fn identify(
+        &mut self,
+        path: &Path,
+        mut identity: MetaProperties,
+    ) -> Result<io::Result<DirectoryId>, StoreError> {
+        let refuse = |reason: String| Err(StoreError::Identity { path: path.to_owned(), reason });
+        if identity.node_id != self.options.node_id {
+            let (stored, configured) = (identity.node_id, self.options.node_id);
+            return refuse(format!("stored node id {stored} is not the configured {configured}"));
+        }
+        let cluster_id = self.cluster_id.get_or_insert_with(|| identity.cluster_id.clone());
+        if *cluster_id != identity.cluster_id {
+            return refuse(format!(
+                "cluster id {} is not {cluster_id}, which other directories have",
+                identity.cluster_id
+            ));
+        }
+        let id = match identity.directory_id {
+            Some(id) if id.as_u128() < 100 => return refuse("directory id is reserved".to_owned()),
+            Some(id) => id,
+            None => {
+                let id = self.options.random.uuid();
+                identity.directory_id = Some(id);
+                if let Err(error) = identity.write(&*self.options.disk, path) {
+                    return Ok(Err(error));
+                }
+                id
+            }
+        };
+        if let Some(other) = self.seen.insert(id, path.to_owned()) {
+            return refuse(format!("directory id is the same as that of {}", other.display()));
+        }
+        Ok(Ok(id))
+    }
+}

@@ -1,0 +1,187 @@
+//! The store's work in the background, and its end. Plain functions that whoever
+//! runs the broker calls from time to time, on a thread that may block.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::directory::LogDirectory;
+use super::store::{LogStore, Owner};
+use super::{Log, LogMarks};
+use crate::types::TopicPartition;
+
+impl LogStore {
+    /// Lets go what retention allows: each `log.retention.check.interval.ms`.
+    pub fn run_retention(&self) {
+        self.for_each(
+            |_| true,
+            |name, log| {
+                let high_watermark = log.marks().high_watermark();
+                match log.run_retention(high_watermark) {
+                    Ok(0) => {}
+                    Ok(gone) => {
+                        tracing::info!(partition = %name, gone, "retention let segments go")
+                    }
+                    Err(error) => tracing::error!(partition = %name, %error, "retention failed"),
+                }
+            },
+        );
+    }
+
+    /// Forgets silent producers: each
+    /// `producer.id.expiration.check.interval.ms`.
+    pub fn run_producer_expiration(&self) {
+        self.for_each(|_| true, |_, log| log.remove_expired_producers());
+    }
+
+    /// Syncs what was rolled, and what `flush.ms` asks for: each second or so.
+    /// The locks of logs are not held while the disk works.
+    pub fn run_flush(&self) {
+        for name in self.names_where(LogMarks::may_need_flush) {
+            let mut flush = None;
+            self.with_log(&name, |log| {
+                let begun = log.flush_due().map(|up_to| log.begin_flush(up_to));
+                match begun.transpose() {
+                    Ok(begun) => flush = begun.flatten(),
+                    Err(error) => tracing::error!(partition = %name, %error, "flush failed"),
+                }
+            });
+            let Some(flush) = flush else { continue };
+            let synced = flush.run();
+            self.with_log(&name, |log| match &synced {
+                Ok(()) => log.finish_flush(&flush),
+                Err(error) => log.health().fail(log.dir(), error),
+            });
+        }
+    }
+
+    /// Removes files and directories that were given up long enough ago.
+    pub fn run_removals(&self) {
+        let now = self.options.clock.wall();
+        self.for_each(
+            |marks| marks.next_removal() <= now,
+            |name, log| {
+                if let Err(error) = log.remove_doomed() {
+                    tracing::error!(partition = %name, %error, "old segments cannot be removed");
+                }
+            },
+        );
+        let due = {
+            let mut doomed = self.doomed.lock();
+            let (due, waiting) = std::mem::take(&mut *doomed)
+                .into_iter()
+                .partition::<Vec<_>, _>(|doomed| doomed.due <= now);
+            *doomed = waiting;
+            due
+        };
+        for doomed in due {
+            let removed =
+                doomed.directory.attempt(|| match self.options.disk.remove_dir_all(&doomed.path) {
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+                    other => other,
+                });
+            match removed {
+                Ok(()) => tracing::info!(dir = %doomed.path.display(), "removed deleted log"),
+                Err(error) => {
+                    tracing::error!(dir = %doomed.path.display(), %error, "deleted log cannot be removed");
+                }
+            }
+        }
+    }
+
+    /// Writes recovery points and log starts: each
+    /// `log.flush.offset.checkpoint.interval.ms`.
+    pub fn run_checkpoints(&self) {
+        for directory in self.online() {
+            // A failure takes the directory offline; its listener tells.
+            let _ = directory.attempt(|| {
+                directory.write_recovery_points()?;
+                directory.write_log_starts()
+            });
+        }
+    }
+
+    /// Writes high watermarks: each
+    /// `replica.high.watermark.checkpoint.interval.ms`.
+    pub fn run_high_watermark_checkpoint(&self) {
+        for directory in self.online() {
+            let _ = directory.attempt(|| directory.write_high_watermarks());
+        }
+    }
+
+    /// The end: all logs closed, all checkpoints written, then the marker that
+    /// says so, with the epoch that the controller gave this broker. Directories
+    /// where something fails get no marker and are checked at the next start.
+    pub fn close_clean(&self, broker_epoch: i64) {
+        let names = self.names_where(|_| true);
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let mut closed = false;
+                self.with_log(name, |log| {
+                    closed = log
+                        .close_clean()
+                        .inspect_err(|error| {
+                            tracing::error!(partition = %name, %error, "log cannot be closed");
+                        })
+                        .is_ok();
+                });
+                if !closed && let Some(directory) = self.directory(name) {
+                    directory.not_clean();
+                }
+            }
+        };
+        let threads = self.options.recovery_threads_per_dir * self.directories.len().max(1);
+        std::thread::scope(|scope| {
+            (1..threads.clamp(1, names.len().max(1))).for_each(|_| drop(scope.spawn(work)));
+            work();
+        });
+        for directory in self.online() {
+            let _ = directory.attempt(|| {
+                directory.write_high_watermarks()?;
+                directory.write_recovery_points()?;
+                directory.write_log_starts()?;
+                if self.loaded.get().is_some() && directory.is_clean() {
+                    directory.write_clean_shutdown(broker_epoch)?;
+                }
+                Ok(())
+            });
+        }
+    }
+
+    fn directory(&self, name: &TopicPartition) -> Option<Arc<LogDirectory>> {
+        self.hosted.lock().get(name).map(|hosted| hosted.directory.clone())
+    }
+
+    fn names_where(&self, wanted: impl Fn(&LogMarks) -> bool) -> Vec<TopicPartition> {
+        let hosted = self.hosted.lock();
+        let wanted = hosted
+            .iter()
+            .filter(|(_, hosted)| hosted.directory.health().is_online() && wanted(&hosted.marks));
+        wanted.map(|(name, _)| name.clone()).collect()
+    }
+
+    fn for_each(
+        &self,
+        wanted: impl Fn(&LogMarks) -> bool,
+        act: impl Fn(&TopicPartition, &mut Log),
+    ) {
+        for name in self.names_where(wanted) {
+            self.with_log(&name, |log| act(&name, log));
+        }
+    }
+
+    /// Lets `act` work on a log, whoever has it; not at all when it was given out
+    /// and its owner is gone or unknown.
+    fn with_log(&self, name: &TopicPartition, mut act: impl FnMut(&mut Log)) {
+        let (holder, loaded) = match self.hosted.lock().get(name).map(|hosted| &hosted.owner) {
+            Some(Owner::Holder(holder)) => (holder.upgrade(), None),
+            Some(Owner::Store(loaded)) => (None, Some(loaded.clone())),
+            Some(Owner::Lent) | None => (None, None),
+        };
+        if let Some(holder) = holder {
+            holder.with_log(&mut act);
+        } else if let Some(loaded) = loaded {
+            loaded.lock().iter_mut().for_each(act);
+        }
+    }
+}
