@@ -97,9 +97,9 @@ macro_rules! handlers {
             }
         }
 
-        fn dispatch(call: Call) -> PendingReply {
+        fn dispatch(call: Call, mut body: Reader) -> PendingReply {
             match call.header.api {
-                $(Api::$api => answer!($($kind)? call, $module),)*
+                $(Api::$api => answer!($($kind)? call, body, $module),)*
                 _ => Box::pin(std::future::ready(call.unserved())),
             }
         }
@@ -107,17 +107,17 @@ macro_rules! handlers {
 }
 
 macro_rules! answer {
-    ($call:ident, $module:ident) => {
+    ($call:ident, $body:ident, $module:ident) => {
         Box::pin(async move {
-            match $call.header.body(&mut $call.body.clone()) {
+            match $call.header.body(&mut $body) {
                 Ok(request) => $call.reply(&$module::handle(&$call.context(), request).await),
                 Err(error) => $call.refuse(&error),
             }
         })
     };
-    (outcome $call:ident, $module:ident) => {
+    (outcome $call:ident, $body:ident, $module:ident) => {
         Box::pin(async move {
-            match $call.header.body(&mut $call.body.clone()) {
+            match $call.header.body(&mut $body) {
                 Ok(request) => match $module::handle(&$call.context(), request).await {
                     Outcome::Answer(response) => $call.reply(&response),
                     Outcome::Silence => Reply::Silence,
@@ -148,22 +148,21 @@ pub fn handle(
             return Box::pin(std::future::ready(Reply::Close));
         }
     };
-    let call = Call { parts: parts.clone(), connection, header, body, received };
+    let call = Call { parts: parts.clone(), connection, header, received };
     if !is_served(call.header.api, call.connection.listener.kind) {
         return Box::pin(std::future::ready(call.unserved()));
     }
     if call.header.api == Api::ApiVersions && !call.has_served_version() {
         return Box::pin(std::future::ready(call.unknown_api_versions()));
     }
-    dispatch(call)
+    dispatch(call, body)
 }
 
-/// A request whose header has been read.
+/// A request whose header has been read: what its answer needs.
 struct Call {
     parts: Arc<BrokerParts>,
     connection: Arc<ConnectionInfo>,
     header: RequestHeader,
-    body: Reader,
     received: Duration,
 }
 

@@ -24,7 +24,7 @@ use thiserror::Error;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use super::budget::{Budget, Lease};
 use super::frame::{FREE_ROOM, FrameError, Front, room_for, take_front};
@@ -117,7 +117,6 @@ impl Connection {
         match end {
             End::Frame(_) => warn!("Closing connection from {}: {end}", self.info),
             End::TooSlow => warn!("Closing connection from {}: {end}", self.info),
-            End::Idle(_) => info!("Closing connection from {}: {end}", self.info),
             _ => debug!("Connection from {} ended: {end}", self.info),
         }
     }

@@ -1,4 +1,5 @@
 //! What only tests need: the rules of the house, and brokers in one process.
 
+pub mod client;
 pub mod script;
 mod tidy;
