@@ -10,8 +10,11 @@
 //! must leave sound state at each of its awaits.
 
 mod api_versions;
+mod auto_creation;
 pub mod error_code;
 mod fetch_session;
+mod metadata;
+mod topic_view;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -130,6 +133,7 @@ macro_rules! answer {
 }
 
 handlers! {
+    Metadata => (metadata), Broker;
     ApiVersions => (api_versions), Broker Controller;
 }
 
