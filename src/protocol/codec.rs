@@ -27,6 +27,14 @@ pub enum DecodeError {
         /// What is left of the frame.
         remaining: usize,
     },
+    /// More elements than the size of the frame justifies.
+    #[error("an array of {count} elements of {size} bytes in memory")]
+    TooMuchMemory {
+        /// How many were claimed.
+        count: usize,
+        /// What each takes.
+        size: usize,
+    },
     /// Null where the version allows none.
     #[error("null where a value must stand")]
     UnexpectedNull,
@@ -275,6 +283,7 @@ impl<T: Field> Nullable for Vec<T> {
         if count > remaining {
             return Err(DecodeError::TooManyElements { count, remaining });
         }
+        r.charge(count, size_of::<T>())?;
         let mut elements = Self::with_capacity(count.min(RESERVE_AT_MOST));
         for _ in 0..count {
             elements.push(T::read(r, version, flexible)?);

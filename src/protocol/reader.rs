@@ -5,17 +5,35 @@ use bytes::Bytes;
 use crate::codec::DecodeError;
 use crate::values::RawTaggedField;
 
+/// Memory that the elements of a message may take beside the frame itself: this
+/// much, and [`MEMORY_PER_BYTE`] for each byte of it. An element of one byte on
+/// the wire may take a hundred in memory; sound requests of any size have names
+/// or ids in their elements and stay far below.
+const MEMORY_AT_LEAST: usize = 64 << 20;
+/// See [`MEMORY_AT_LEAST`].
+const MEMORY_PER_BYTE: usize = 4;
+
 /// A frame, and how far it has been read.
 #[derive(Clone, Debug)]
 pub struct Reader {
     bytes: Bytes,
     at: usize,
+    memory_left: usize,
 }
 
 impl Reader {
     /// Starts at the first byte.
     pub fn new(bytes: Bytes) -> Self {
-        Self { bytes, at: 0 }
+        let memory_left =
+            MEMORY_AT_LEAST.saturating_add(bytes.len().saturating_mul(MEMORY_PER_BYTE));
+        Self { bytes, at: 0, memory_left }
+    }
+
+    /// Accounts for `count` elements of `size` bytes each in memory.
+    pub fn charge(&mut self, count: usize, size: usize) -> Result<(), DecodeError> {
+        let left = count.checked_mul(size).and_then(|memory| self.memory_left.checked_sub(memory));
+        self.memory_left = left.ok_or(DecodeError::TooMuchMemory { count, size })?;
+        Ok(())
     }
 
     /// Bytes that are left.
@@ -103,11 +121,14 @@ impl Reader {
     ) -> Result<(), DecodeError> {
         let count = self.unsigned_varint()?;
         for _ in 0..count {
+            self.charge(1, size_of::<RawTaggedField>())?;
             let tag = self.unsigned_varint()?;
             let size =
                 usize::try_from(self.unsigned_varint()?).map_err(|_| DecodeError::Truncated)?;
-            let mut payload = Self::new(self.take(size)?);
+            let mut payload =
+                Self { bytes: self.take(size)?, at: 0, memory_left: self.memory_left };
             take(tag, &mut payload)?;
+            self.memory_left = payload.memory_left;
             if payload.remaining() > 0 {
                 return Err(DecodeError::TagSize { tag });
             }

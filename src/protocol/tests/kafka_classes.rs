@@ -21,7 +21,7 @@ use ottla_protocol::messages::CATALOGUE;
 
 mod wire;
 
-use wire::Choices;
+use wire::{Choices, damage, random};
 
 /// A running Kafka of some release.
 struct Kafka {
@@ -74,18 +74,6 @@ impl Drop for Kafka {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Bytes that depend on `seed` alone (splitmix64).
-fn random(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed;
-    let mut next = move || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) as u8
-    };
-    (0..length).map(|_| next()).collect()
 }
 
 /// Asks Kafka about random messages of every version there is; `judge` tells
@@ -159,20 +147,4 @@ fn damaged_messages_fare_as_with_kafkas_classes() {
         Err(_) => answer.starts_with("refused") || answer.starts_with("unwritable"),
     });
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
-}
-
-fn damage(case: u64, bytes: &mut Vec<u8>) {
-    let dice = random(case + 5000 + bytes.len() as u64, 4);
-    let Some(at) = (usize::from(dice[0]) << 8 | usize::from(dice[1])).checked_rem(bytes.len())
-    else {
-        return;
-    };
-    match dice[2] % 6 {
-        0 => bytes[at] = dice[3],
-        1 => bytes[at] = bytes[at].wrapping_add(1),
-        2 => bytes[at] = bytes[at].wrapping_sub(1),
-        3 => bytes.truncate(at),
-        4 => bytes.insert(at, dice[3]),
-        _ => drop(bytes.remove(at)),
-    }
 }
