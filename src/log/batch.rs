@@ -499,3 +499,175 @@ fn put(into: &mut [u8], at: usize, bytes: &[u8]) {
         place.copy_from_slice(bytes);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::batch_builder::{BatchBuilder, BatchOptions};
+    use super::*;
+
+    /// A batch of one record, by another implementation: compacted (last offset
+    /// delta 3), at leader epoch 0.
+    const GOLDEN: [u8; 79] = [
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x43, 0, 0, 0, 0, 2, 0x73, 0x6d, 0x29, 0x7b, 0, 0, 0, 0,
+        0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        0, 0, 0, 0, 0, 1, 0x22, 1, 0xd0, 0x0f, 2, 0x0a, 0x68, 0x65, 0x6c, 0x6c, 0x6f, 0x0a, 0x77,
+        0x6f, 0x72, 0x6c, 0x64, 0,
+    ];
+
+    /// A message of magic 1: offset 7, timestamp 5, key null, value "hi".
+    fn old_message() -> Vec<u8> {
+        let mut body = vec![1, 0];
+        body.extend_from_slice(&5i64.to_be_bytes());
+        body.extend_from_slice(&(-1i32).to_be_bytes());
+        body.extend_from_slice(&2i32.to_be_bytes());
+        body.extend_from_slice(b"hi");
+        let mut crc = flate2::Crc::new();
+        crc.update(&body);
+        let mut message = 7i64.to_be_bytes().to_vec();
+        message.extend_from_slice(&(body.len() as i32 + 4).to_be_bytes());
+        message.extend_from_slice(&crc.sum().to_be_bytes());
+        message.extend_from_slice(&body);
+        message
+    }
+
+    fn small_batch(base_offset: i64) -> Vec<u8> {
+        let base_offset = Offset(base_offset);
+        let mut builder = BatchBuilder::new(BatchOptions { base_offset, ..Default::default() });
+        builder.append(Timestamp(100), Some(b"k"), Some(b"v"));
+        builder.append(Timestamp(90), None, None);
+        builder.build().unwrap().to_vec()
+    }
+
+    #[test]
+    fn golden_batch() {
+        let batch = BatchView::parse(&GOLDEN).unwrap();
+        batch.check_crc().unwrap();
+        let header = batch.header();
+        assert_eq!(header.last_offset(), Offset(3));
+        assert_eq!((header.record_count, header.max_timestamp), (1, Timestamp(1 << 40)));
+        assert_eq!(header.write(), GOLDEN[..HEADER_LEN]);
+        let records = batch.records().unwrap().collect::<Result<Vec<_>, _>>().unwrap();
+        assert_eq!(records.len(), 1);
+        assert_eq!(records[0].key, Some(b"hello".as_slice()));
+        assert_eq!(records[0].value, Some(b"world".as_slice()));
+    }
+
+    #[test]
+    fn a_message_of_magic_1_is_walked_over() {
+        let message = old_message();
+        let batch = BatchView::parse(&message).unwrap();
+        batch.check_crc().unwrap();
+        let header = batch.header();
+        assert_eq!((header.magic, header.last_offset()), (1, Offset(7)));
+        assert_eq!((header.max_timestamp, header.total_len), (Timestamp(5), message.len()));
+        assert!(matches!(batch.records(), Err(RecordError::OldFormat)));
+        let mut damaged = message.clone();
+        *damaged.last_mut().unwrap() ^= 1;
+        assert!(BatchView::parse(&damaged).unwrap().check_crc().is_err());
+    }
+
+    #[test]
+    fn what_is_no_batch() {
+        let with = |at: usize, bytes: &[u8]| {
+            let mut batch = GOLDEN.to_vec();
+            batch[at..at + bytes.len()].copy_from_slice(bytes);
+            batch
+        };
+        let length = |length: i32| with(8, &length.to_be_bytes());
+        let truncated = |needed, available| BatchError::Truncated { needed, available };
+        let cases = [
+            (vec![], truncated(17, 0)),
+            (GOLDEN[..16].to_vec(), truncated(17, 16)),
+            (GOLDEN[..60].to_vec(), truncated(61, 60)),
+            (GOLDEN[..78].to_vec(), truncated(79, 78)),
+            (length(i32::MAX), truncated(i32::MAX as usize + 12, 79)),
+            (length(-1), BatchError::BadLength(-1)),
+            (length(0), BatchError::BadLength(0)),
+            (length(48), BatchError::BadLength(48)),
+            (with(16, &[3]), BatchError::UnknownMagic(3)),
+            (with(16, &[0xff]), BatchError::UnknownMagic(-1)),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(BatchView::parse(&bytes).unwrap_err(), expected);
+        }
+        let flipped = with(70, &[0]);
+        let crc = BatchView::parse(&flipped).unwrap().check_crc();
+        assert!(matches!(crc, Err(BatchError::BadCrc { stored: 0x736d_297b, .. })));
+    }
+
+    #[test]
+    fn stamps_change_only_what_they_name() {
+        let bytes = small_batch(0);
+        let batch = BatchView::parse(&bytes).unwrap();
+        let stamp = batch.stamp(Offset(1000), LeaderEpoch(9));
+        let stamped = [&stamp[..], &bytes[STAMP_LEN..]].concat();
+        let view = BatchView::parse(&stamped).unwrap();
+        view.check_crc().unwrap();
+        let expected = BatchHeader {
+            base_offset: Offset(1000),
+            leader_epoch: LeaderEpoch(9),
+            ..*batch.header()
+        };
+        assert_eq!(*view.header(), expected);
+
+        let head = batch.restamp_time(TimestampType::LogAppendTime, Timestamp(777));
+        let restamped = [&head[..], &bytes[HEADER_LEN..]].concat();
+        let view = BatchView::parse(&restamped).unwrap();
+        view.check_crc().unwrap();
+        assert_eq!(view.header().attributes.timestamp_type(), TimestampType::LogAppendTime);
+        let times = view.records().unwrap().map(|record| record.unwrap().timestamp);
+        assert_eq!(times.collect::<Vec<_>>(), [Timestamp(777); 2]);
+    }
+
+    #[test]
+    fn batches_end_at_a_torn_tail() {
+        let whole = [small_batch(0), small_batch(2), small_batch(4)].concat();
+        let cut = &whole[..whole.len() - 1];
+        let mut walk = batches(cut);
+        let ends = [Offset(1), Offset(3)];
+        for end in ends {
+            assert_eq!(walk.next().unwrap().unwrap().header().last_offset(), end);
+        }
+        assert_eq!(walk.position(), whole.len() / 3 * 2);
+        assert!(matches!(walk.next(), Some(Err(BatchError::Truncated { .. }))));
+        assert!(walk.next().is_none());
+        assert_eq!(batches(&whole).filter(Result::is_ok).count(), 3);
+    }
+
+    #[test]
+    fn sequences_wrap_to_zero() {
+        let cases =
+            [(0, 0, 0), (5, 4, 9), (i32::MAX, 0, i32::MAX), (i32::MAX, 1, 0), (i32::MAX - 1, 9, 7)];
+        for (sequence, count, expected) in cases {
+            assert_eq!(advance_sequence(sequence, count), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn random_bytes_never_panic(mut bytes: Vec<u8>, magic in 0u8..4, length in 0u8..120) {
+            if bytes.len() >= MAGIC_END {
+                bytes[8..11].fill(0);
+                bytes[11] = length;
+                bytes[16] = magic;
+            }
+            for batch in batches(&bytes).flatten() {
+                let _ = batch.check_crc();
+                for record in batch.records().into_iter().flatten().flatten() {
+                    prop_assert!(record.headers.iter().count() <= bytes.len());
+                }
+            }
+        }
+
+        #[test]
+        fn headers_are_written_as_read(bytes: [u8; HEADER_LEN], length in 49i32..) {
+            let mut bytes = bytes;
+            bytes[8..12].copy_from_slice(&length.to_be_bytes());
+            bytes[16] = 2;
+            let header = BatchHeader::parse(&bytes).unwrap();
+            prop_assert_eq!(header.write(), bytes);
+        }
+    }
+}

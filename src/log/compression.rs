@@ -5,7 +5,7 @@
 
 use std::io::{self, Read, Write};
 
-use super::snappy;
+use super::{lz4, snappy};
 
 /// How the records of a batch are compressed. The ids are those of the batch's
 /// attributes.
@@ -146,7 +146,7 @@ pub fn compress(compression: Compression, data: &[u8]) -> Result<Vec<u8>, Compre
         Codec::None => Ok(data.to_vec()),
         Codec::Gzip => gzip(compression.level, data),
         Codec::Snappy => snappy::write(data),
-        Codec::Lz4 => lz4(data),
+        Codec::Lz4 => lz4::write(data),
         Codec::Zstd => {
             let level = compression.level.unwrap_or(zstd::DEFAULT_COMPRESSION_LEVEL);
             zstd::stream::encode_all(data, level)
@@ -165,14 +165,6 @@ fn gzip(level: Option<i32>, data: &[u8]) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-fn lz4(data: &[u8]) -> io::Result<Vec<u8>> {
-    use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
-    let info = FrameInfo::new().block_size(BlockSize::Max64KB).block_mode(BlockMode::Independent);
-    let mut encoder = FrameEncoder::with_frame_info(info, Vec::new());
-    encoder.write_all(data)?;
-    encoder.finish().map_err(io::Error::other)
-}
-
 /// Unfolds a block of records piece by piece, up to a limit.
 pub struct Decoder<'a> {
     codec: Codec,
@@ -189,21 +181,26 @@ enum Stream<'a> {
     Zstd(Box<zstd::stream::read::Decoder<'static, &'a [u8]>>),
 }
 
+impl<'a> Stream<'a> {
+    fn new(codec: Codec, data: &'a [u8]) -> io::Result<Self> {
+        Ok(match codec {
+            Codec::None => Self::Plain(data),
+            Codec::Gzip => Self::Gzip(Box::new(flate2::bufread::MultiGzDecoder::new(data))),
+            Codec::Snappy => Self::Snappy(snappy::Reader::new(data)),
+            Codec::Lz4 => {
+                let frame = lz4::whole_frame(data)?;
+                Self::Lz4(Box::new(lz4_flex::frame::FrameDecoder::new(frame)))
+            }
+            Codec::Zstd => Self::Zstd(Box::new(zstd::stream::read::Decoder::with_buffer(data)?)),
+        })
+    }
+}
+
 impl<'a> Decoder<'a> {
     /// Over `data`, which is allowed to unfold to `limit` bytes.
     pub fn new(codec: Codec, data: &'a [u8], limit: usize) -> Result<Self, CompressionError> {
-        let stream = match codec {
-            Codec::None => Stream::Plain(data),
-            Codec::Gzip => Stream::Gzip(Box::new(flate2::bufread::MultiGzDecoder::new(data))),
-            Codec::Snappy => Stream::Snappy(snappy::Reader::new(data)),
-            Codec::Lz4 => Stream::Lz4(Box::new(lz4_flex::frame::FrameDecoder::new(data))),
-            Codec::Zstd => match zstd::stream::read::Decoder::with_buffer(data) {
-                Ok(decoder) => Stream::Zstd(Box::new(decoder)),
-                Err(error) => {
-                    return Err(CompressionError::Corrupt { codec, reason: error.to_string() });
-                }
-            },
-        };
+        let stream = Stream::new(codec, data)
+            .map_err(|error| CompressionError::Corrupt { codec, reason: error.to_string() })?;
         Ok(Self { codec, stream, limit, left: limit })
     }
 
@@ -248,7 +245,7 @@ mod tests {
         let text = b"a record like the one before it, and the one after ".repeat(4000);
         let mut noise = Vec::new();
         let mut state = 1u32;
-        for _ in 0..100_000 {
+        for _ in 0..40_000 {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             noise.push((state >> 24) as u8);
         }
@@ -270,7 +267,7 @@ mod tests {
 
     #[test]
     fn unfolding_stops_at_the_limit() {
-        let zeros = vec![0; 3_000_000];
+        let zeros = vec![0; 300_000];
         for codec in Codec::ALL {
             let packed = compress(Compression::of(codec), &zeros).unwrap();
             let error = decompress(codec, &packed, zeros.len() - 1).unwrap_err();
@@ -291,14 +288,6 @@ mod tests {
                 assert!(matches!(error, CompressionError::Corrupt { .. }), "{codec:?}: {error}");
             }
         }
-    }
-
-    #[test]
-    fn lz4_frames_look_as_java_writes_them() {
-        let packed = compress(Compression::of(Codec::Lz4), b"hello hello hello").unwrap();
-        // Magic, version 1 + independent blocks, 64 KiB, checksum of these two.
-        assert_eq!(packed[..7], [0x04, 0x22, 0x4d, 0x18, 0x60, 0x40, 0x82]);
-        assert_eq!(packed[packed.len() - 4..], [0; 4]);
     }
 
     #[test]

@@ -31,6 +31,7 @@ mod flush;
 mod loading;
 mod marks;
 pub mod meta_properties;
+mod lz4;
 pub mod offset_index;
 mod producer_entry;
 mod producer_files;

@@ -398,3 +398,367 @@ impl Producers {
         self.snapshot_offset = offset;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::batch::{Attributes, BatchHeader, MAGIC_V2, TimestampType};
+    use super::super::compression::Codec;
+    use super::super::control::EndTransactionMarker;
+    use super::*;
+    use crate::types::LeaderEpoch;
+
+    const PID: ProducerId = ProducerId(1);
+    const OTHER: ProducerId = ProducerId(2);
+    const DAY: i64 = 86_400_000;
+
+    fn header(producer_id: ProducerId, epoch: i16, sequence: i32, at: i64, count: i32) -> BatchHeader {
+        BatchHeader {
+            base_offset: Offset(at),
+            total_len: 100,
+            leader_epoch: LeaderEpoch(0),
+            magic: MAGIC_V2,
+            crc: 0,
+            attributes: Attributes::default(),
+            last_offset_delta: count - 1,
+            base_timestamp: Timestamp(at),
+            max_timestamp: Timestamp(at),
+            producer_id,
+            producer_epoch: ProducerEpoch(epoch),
+            base_sequence: sequence,
+            record_count: count,
+        }
+    }
+
+    /// An idempotent batch.
+    fn data(producer_id: ProducerId, epoch: i16, sequence: i32, at: i64, count: i32) -> BatchFacts {
+        BatchFacts { header: header(producer_id, epoch, sequence, at, count), marker: None }
+    }
+
+    /// A batch of one record in a transaction.
+    fn txn(producer_id: ProducerId, epoch: i16, sequence: i32, at: i64) -> BatchFacts {
+        let mut facts = data(producer_id, epoch, sequence, at, 1);
+        facts.header.attributes =
+            Attributes::new(Codec::None, TimestampType::CreateTime, true, false);
+        facts
+    }
+
+    fn marker(producer_id: ProducerId, epoch: i16, at: i64, coordinator_epoch: i32) -> BatchFacts {
+        let mut facts = data(producer_id, epoch, -1, at, 1);
+        facts.header.attributes =
+            Attributes::new(Codec::None, TimestampType::CreateTime, true, true);
+        let marker = EndTransactionMarker { committed: false, coordinator_epoch };
+        facts.marker = Some((marker, Timestamp(at)));
+        facts
+    }
+
+    fn by(origin: AppendOrigin) -> ProducerContext {
+        ProducerContext { verification_required: false, ..ProducerContext::of(origin) }
+    }
+
+    /// What an append came to, in a word or two.
+    fn append(producers: &mut Producers, facts: &BatchFacts, context: &ProducerContext) -> String {
+        match producers.prepare([facts], context) {
+            Ok(Prepared::Duplicate(batch)) => {
+                format!("duplicate {}-{}", batch.first_offset(), batch.last_offset)
+            }
+            Ok(Prepared::Update(update)) => {
+                producers.apply(update, facts.header.next_offset());
+                "ok".to_owned()
+            }
+            Err(ProducerError::InvalidProducerEpoch { .. }) => "fenced".to_owned(),
+            Err(ProducerError::OutOfOrderSequence { .. }) => "out of order".to_owned(),
+            Err(ProducerError::InvalidTxnState { .. }) => "transaction state".to_owned(),
+            Err(ProducerError::TransactionCoordinatorFenced { .. }) => "coordinator".to_owned(),
+        }
+    }
+
+    fn run(steps: &[(BatchFacts, &str)]) -> Producers {
+        let mut producers = Producers::default();
+        for (at, (facts, expected)) in steps.iter().enumerate() {
+            let got = append(&mut producers, facts, &by(AppendOrigin::Client));
+            assert_eq!(got, *expected, "step {at}");
+        }
+        producers
+    }
+
+    #[test]
+    fn sequences_and_epochs_of_one_producer() {
+        run(&[
+            (data(PID, 0, 7, 0, 2), "ok"), // nothing known: any sequence
+            (data(PID, 0, 9, 2, 1), "ok"),
+            (data(PID, 0, 11, 3, 1), "out of order"),
+            (data(PID, 0, 8, 3, 1), "out of order"),
+            (data(PID, 0, 10, 3, 5), "ok"),
+            (data(PID, 1, 15, 8, 1), "out of order"), // a new epoch begins at 0
+            (data(PID, 1, 0, 8, 1), "ok"),
+            (data(PID, 0, 15, 9, 1), "fenced"),
+            (data(PID, 0, 10, 9, 5), "fenced"), // batches of the old epoch are forgotten
+            (data(OTHER, 5, 3, 9, 1), "ok"),
+            (data(PID, 1, 1, 10, 1), "ok"),
+            (data(PID, 1, i32::MAX, 11, 1), "out of order"),
+        ]);
+    }
+
+    #[test]
+    fn a_sequence_wraps_to_zero() {
+        run(&[
+            (data(PID, 0, i32::MAX - 1, 0, 2), "ok"),
+            (data(PID, 0, 0, 2, 1), "ok"),
+            (data(PID, 0, i32::MAX - 1, 3, 2), "duplicate 0-1"),
+        ]);
+        run(&[
+            (data(PID, 0, i32::MAX, 0, 3), "ok"), // MAX, 0, 1
+            (data(PID, 0, i32::MAX, 3, 3), "duplicate 0-2"),
+            (data(PID, 0, 2, 3, 1), "ok"),
+        ]);
+    }
+
+    #[test]
+    fn the_last_five_batches_are_recognised() {
+        let mut producers = Producers::default();
+        for i in 0..7 {
+            let batch = data(PID, 0, i * 10, i64::from(i) * 10, 10);
+            assert_eq!(append(&mut producers, &batch, &by(AppendOrigin::Client)), "ok");
+        }
+        let expected =
+            ["out of order", "out of order", "duplicate 20-29", "duplicate 30-39", "duplicate 40-49",
+             "duplicate 50-59", "duplicate 60-69"];
+        for (i, expected) in (0..).zip(expected) {
+            let batch = data(PID, 0, i * 10, 70, 10);
+            assert_eq!(append(&mut producers, &batch, &by(AppendOrigin::Client)), expected);
+        }
+        let other_end = data(PID, 0, 60, 70, 9);
+        assert_eq!(append(&mut producers, &other_end, &by(AppendOrigin::Client)), "out of order");
+        let entry = producers.get(PID).unwrap();
+        let cached = entry.duplicate_of(&header(PID, 0, 60, 99, 10)).unwrap();
+        assert_eq!(cached.timestamp, Timestamp(60), "answered with what it got then");
+    }
+
+    #[test]
+    fn transactions_open_and_close() {
+        let mut producers = run(&[
+            (data(OTHER, 0, 0, 0, 1), "ok"),
+            (txn(PID, 0, 0, 1), "ok"),
+            (txn(OTHER, 0, 1, 2), "ok"),
+            (data(PID, 0, 1, 3, 1), "transaction state"),
+            (txn(PID, 0, 1, 3), "ok"),
+        ]);
+        assert_eq!(producers.first_unstable_offset(), Some(Offset(1)));
+        assert_eq!(producers.oldest_transaction_timestamp(), Some(Timestamp(3)));
+
+        let end = marker(PID, 0, 4, 7);
+        let Ok(Prepared::Update(update)) = producers.prepare([&end], &by(AppendOrigin::Coordinator))
+        else {
+            panic!("marker refused");
+        };
+        let decided = producers.apply(update, Offset(5));
+        let transaction = CompletedTransaction {
+            producer_id: PID,
+            first_offset: Offset(1),
+            last_offset: Offset(4),
+            aborted: true,
+        };
+        assert_eq!(decided, [DecidedTransaction { transaction, last_stable_offset: Offset(2) }]);
+
+        // Decided, but its marker is not replicated yet.
+        assert_eq!(producers.first_unstable_offset(), Some(Offset(1)));
+        assert_eq!(producers.first_undecided_offset(), Some(Offset(2)));
+        producers.on_high_watermark(Offset(4));
+        assert_eq!(producers.first_unstable_offset(), Some(Offset(1)));
+        producers.on_high_watermark(Offset(5));
+        assert_eq!(producers.first_unstable_offset(), Some(Offset(2)));
+
+        let decided = producers.replay(&marker(OTHER, 0, 5, 7)).unwrap();
+        assert_eq!(decided[0].last_stable_offset, Offset(6));
+        producers.on_high_watermark(Offset(6));
+        assert_eq!(producers.first_unstable_offset(), None);
+        let again = data(PID, 0, 2, 6, 1);
+        assert_eq!(append(&mut producers, &again, &by(AppendOrigin::Client)), "ok");
+    }
+
+    #[test]
+    fn markers_by_transaction_version() {
+        // (open transaction, current epoch, marker's epoch, version) → outcome
+        let cases = [
+            (true, 3, 3, 0, "ok"),
+            (true, 3, 2, 0, "fenced"),
+            (true, 3, 4, 1, "ok"),
+            (true, 3, 3, 2, "fenced"),
+            (true, 3, 4, 2, "ok"),
+            (true, 3, 2, 2, "fenced"),
+            (false, 3, 3, 2, "ok"), // said twice
+            (false, 3, 2, 2, "fenced"),
+            (true, i16::MAX, i16::MAX, 2, "ok"), // the epoch cannot grow
+        ];
+        for (open, current, epoch, transaction_version, expected) in cases {
+            let first = if open { txn(PID, current, 0, 0) } else { data(PID, current, 0, 0, 1) };
+            let mut producers = run(&[(first, "ok")]);
+            let context =
+                ProducerContext { transaction_version, ..by(AppendOrigin::Coordinator) };
+            let got = append(&mut producers, &marker(PID, epoch, 1, 7), &context);
+            assert_eq!(got, expected, "{open} {current} {epoch} version {transaction_version}");
+            let followed = append(&mut producers, &marker(PID, epoch, 1, 7), &by(AppendOrigin::Replication));
+            assert_eq!(followed, "ok", "followers take what the leader wrote");
+        }
+    }
+
+    #[test]
+    fn an_old_coordinator_is_fenced() {
+        let mut producers = run(&[(txn(PID, 0, 0, 0), "ok")]);
+        let coordinator = by(AppendOrigin::Coordinator);
+        assert_eq!(append(&mut producers, &marker(PID, 0, 1, 7), &coordinator), "ok");
+        assert_eq!(append(&mut producers, &marker(PID, 0, 2, 6), &coordinator), "coordinator");
+        assert_eq!(append(&mut producers, &marker(PID, 0, 2, 7), &coordinator), "ok");
+    }
+
+    #[test]
+    fn a_marker_of_a_new_epoch_forgets_sequences() {
+        let mut producers = run(&[(txn(PID, 0, 0, 0), "ok")]);
+        let v2 = ProducerContext { transaction_version: 2, ..by(AppendOrigin::Coordinator) };
+        assert_eq!(append(&mut producers, &marker(PID, 1, 1, 7), &v2), "ok");
+        assert_eq!(producers.get(PID).unwrap().last_sequence(), -1);
+        assert_eq!(append(&mut producers, &txn(PID, 1, 5, 2), &by(AppendOrigin::Client)), "out of order");
+        assert_eq!(append(&mut producers, &txn(PID, 1, 0, 2), &by(AppendOrigin::Client)), "ok");
+    }
+
+    #[test]
+    fn the_first_batch_of_a_transaction_needs_the_coordinators_word() {
+        let mut producers = Producers::default();
+        let client = ProducerContext::of(AppendOrigin::Client);
+        let first = txn(PID, 0, 0, 0);
+        assert_eq!(append(&mut producers, &first, &client), "transaction state");
+        let guard = producers.begin_verification(PID, ProducerEpoch(0), 0, false, Timestamp(0));
+        assert_ne!(guard, VerificationGuard::NONE);
+        assert_eq!(append(&mut producers, &first, &client), "transaction state");
+        let wrong = ProducerContext { guard: VerificationGuard(guard.0 + 1), ..client };
+        assert_eq!(append(&mut producers, &first, &wrong), "transaction state");
+        let with_guard = ProducerContext { guard, ..client };
+        assert_eq!(append(&mut producers, &first, &with_guard), "ok");
+
+        // Open: no one needs to be asked until the marker.
+        let none = producers.begin_verification(PID, ProducerEpoch(0), 1, false, Timestamp(0));
+        assert_eq!(none, VerificationGuard::NONE);
+        assert_eq!(append(&mut producers, &txn(PID, 0, 1, 1), &client), "ok");
+        producers.replay(&marker(PID, 0, 2, 0)).unwrap();
+        assert_eq!(append(&mut producers, &txn(PID, 0, 2, 3), &with_guard), "transaction state");
+        let old = ProducerContext { guard, ..client };
+        assert_eq!(append(&mut producers, &txn(PID, -1, 2, 3), &old), "fenced");
+    }
+
+    #[test]
+    fn sequences_seen_while_asking_hold_back_later_ones() {
+        let mut producers = Producers::default();
+        let context = |guard| ProducerContext { guard, ..ProducerContext::of(AppendOrigin::Client) };
+        let guard = producers.begin_verification(PID, ProducerEpoch(0), 5, false, Timestamp(0));
+        let same = producers.begin_verification(PID, ProducerEpoch(0), 0, false, Timestamp(0));
+        assert_eq!(guard, same);
+        assert_eq!(append(&mut producers, &txn(PID, 0, 5, 0), &context(guard)), "out of order");
+        assert_eq!(append(&mut producers, &txn(PID, 0, 0, 0), &context(guard)), "ok");
+
+        let guard = producers.begin_verification(OTHER, ProducerEpoch(0), 4, true, Timestamp(0));
+        assert_eq!(append(&mut producers, &txn(OTHER, 0, 4, 1), &context(guard)), "out of order");
+    }
+
+    #[test]
+    fn a_late_marker_leaves_the_next_question_standing() {
+        let mut producers = run(&[(txn(PID, 0, 0, 0), "ok")]);
+        let guard = producers.begin_verification(PID, ProducerEpoch(1), 0, true, Timestamp(0));
+        let v2 = ProducerContext { transaction_version: 2, ..by(AppendOrigin::Coordinator) };
+        assert_eq!(append(&mut producers, &marker(PID, 1, 1, 0), &v2), "ok");
+        let client = ProducerContext { guard, ..ProducerContext::of(AppendOrigin::Client) };
+        assert_eq!(append(&mut producers, &txn(PID, 1, 0, 2), &client), "ok");
+    }
+
+    #[test]
+    fn coordinators_write_without_sequences() {
+        let mut producers = Producers::default();
+        let coordinator = by(AppendOrigin::Coordinator);
+        for at in 0..3 {
+            let batch = data(PID, 1, -1, at, 1);
+            assert_eq!(append(&mut producers, &batch, &coordinator), "ok");
+        }
+        assert_eq!(append(&mut producers, &data(PID, 0, -1, 3, 1), &coordinator), "fenced");
+    }
+
+    #[test]
+    fn several_batches_of_one_append_follow_each_other() {
+        let producers = Producers::default();
+        let client = by(AppendOrigin::Client);
+        let good = [data(PID, 0, 0, 0, 2), data(OTHER, 0, 0, 2, 1), data(PID, 0, 2, 3, 1)];
+        assert!(matches!(producers.prepare(&good, &client), Ok(Prepared::Update(_))));
+        let marked = [txn(PID, 0, 0, 0), marker(PID, 0, 1, 0), txn(PID, 0, 1, 2)];
+        let Ok(Prepared::Update(update)) = producers.prepare(&marked, &by(AppendOrigin::Replication))
+        else {
+            panic!("refused");
+        };
+        let mut producers = producers;
+        assert_eq!(producers.apply(update, Offset(3)).len(), 1);
+        assert_eq!(producers.first_unstable_offset(), Some(Offset(0)));
+        assert_eq!(producers.first_undecided_offset(), Some(Offset(2)));
+    }
+
+    #[test]
+    fn what_is_refused_changes_nothing() {
+        let mut producers = run(&[(data(PID, 1, 0, 0, 1), "ok"), (txn(OTHER, 0, 0, 1), "ok")]);
+        let before = producers.to_snapshot();
+        let client = by(AppendOrigin::Client);
+        for bad in [data(PID, 0, 1, 2, 1), data(PID, 1, 5, 2, 1), data(OTHER, 0, 1, 2, 1)] {
+            assert_ne!(append(&mut producers, &bad, &client), "ok");
+        }
+        assert_eq!(producers.to_snapshot(), before);
+        assert_eq!(producers.end_offset(), Offset(2));
+    }
+
+    #[test]
+    fn silent_producers_are_forgotten_but_not_in_a_transaction() {
+        let mut producers = run(&[(data(PID, 0, 0, 1000, 1), "ok"), (txn(OTHER, 0, 0, 1001), "ok")]);
+        producers.remove_expired(Timestamp(1000 + DAY - 1), DAY);
+        assert_eq!(producers.len(), 2);
+        producers.remove_expired(Timestamp(1001 + DAY), DAY);
+        assert!(producers.get(PID).is_none());
+        assert!(producers.get(OTHER).is_some());
+    }
+
+    #[test]
+    fn a_snapshot_restores_all_but_old_batches() {
+        let mut producers = run(&[
+            (data(PID, 3, 0, 0, 10), "ok"),
+            (data(PID, 3, 10, 10, 5), "ok"),
+            (txn(OTHER, 0, 0, 15), "ok"),
+        ]);
+        producers.replay(&marker(ProducerId(9), 4, 16, 2)).unwrap();
+        assert!(producers.wants_snapshot());
+        let snapshot = producers.to_snapshot();
+        producers.snapshot_written(producers.end_offset());
+        assert!(!producers.wants_snapshot());
+
+        let mut loaded = Producers::default();
+        loaded.load(&snapshot, Offset(17), Timestamp(20), DAY);
+        assert_eq!(loaded.to_snapshot(), snapshot);
+        assert_eq!((loaded.end_offset(), loaded.wants_snapshot()), (Offset(17), false));
+        assert_eq!(loaded.first_unstable_offset(), Some(Offset(15)));
+        let client = by(AppendOrigin::Client);
+        assert_eq!(append(&mut loaded, &data(PID, 3, 10, 17, 5), &client), "duplicate 10-14");
+        assert_eq!(append(&mut loaded, &data(PID, 3, 0, 17, 10), &client), "out of order");
+        assert_eq!(append(&mut loaded, &data(PID, 3, 15, 17, 1), &client), "ok");
+        assert_eq!(append(&mut loaded, &data(ProducerId(9), 3, 0, 18, 1), &client), "fenced");
+
+        loaded.load(&snapshot, Offset(17), Timestamp(20 + DAY), DAY);
+        assert_eq!(loaded.len(), 1, "only the open transaction has not expired");
+        loaded.reset(Offset(50));
+        assert!(loaded.is_empty());
+        assert_eq!((loaded.end_offset(), loaded.first_unstable_offset()), (Offset(50), None));
+    }
+
+    #[test]
+    fn the_log_start_moves_on() {
+        let mut producers = run(&[(txn(PID, 0, 0, 5), "ok")]);
+        producers.replay(&marker(PID, 0, 6, 0)).unwrap();
+        producers.on_log_start_incremented(Offset(7), None);
+        assert_eq!(producers.first_unstable_offset(), None);
+        assert!(!producers.wants_snapshot());
+        producers.on_log_start_incremented(Offset(20), Some(Offset(8)));
+        assert_eq!(producers.end_offset(), Offset(20));
+        assert!(producers.wants_snapshot());
+    }
+}

@@ -351,3 +351,183 @@ fn varlong_len(value: i64) -> usize {
 fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)).cast_unsigned()
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use kafka_protocol::records as theirs;
+    use proptest::prelude::*;
+
+    use super::super::batch::BatchView;
+    use super::super::batch_builder::{BatchBuilder, BatchOptions};
+    use super::super::compression::{Codec, Compression, decompress};
+    use super::super::record_stream::RecordStream;
+    use super::*;
+    use crate::types::{ProducerEpoch, ProducerId};
+
+    type Pair = (Vec<u8>, Option<Vec<u8>>);
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Plain {
+        timestamp: i64,
+        key: Option<Vec<u8>>,
+        value: Option<Vec<u8>>,
+        headers: Vec<Pair>,
+    }
+
+    fn plain() -> impl Strategy<Value = Plain> {
+        let bytes = || prop::collection::vec(any::<u8>(), 0..40);
+        let header = ("[a-z]{0,3}", prop::option::of(bytes()));
+        let header = header.prop_map(|(key, value)| (key.into_bytes(), value));
+        let headers = prop::collection::vec(header, 0..4);
+        let timestamp = 0..i64::MAX / 2;
+        (timestamp, prop::option::of(bytes()), prop::option::of(bytes()), headers)
+            .prop_map(|(timestamp, key, value, headers)| Plain { timestamp, key, value, headers })
+    }
+
+    fn build(records: &[Plain], codec: Codec) -> Bytes {
+        let mut builder = BatchBuilder::new(BatchOptions {
+            base_offset: Offset(500),
+            compression: Compression::of(codec),
+            producer_id: ProducerId(3),
+            producer_epoch: ProducerEpoch(4),
+            base_sequence: 5,
+            ..BatchOptions::default()
+        });
+        for record in records {
+            let headers = record.headers.iter();
+            builder.append_with_headers(
+                Timestamp(record.timestamp),
+                record.key.as_deref(),
+                record.value.as_deref(),
+                headers.map(|(key, value)| (key.as_slice(), value.as_deref())),
+            );
+        }
+        builder.build().unwrap()
+    }
+
+    fn read(batch: &BatchView<'_>) -> Vec<Plain> {
+        let codec = batch.header().codec().unwrap();
+        let plain = decompress(codec, batch.payload(), 1 << 20).unwrap();
+        let owned = |bytes: Option<&[u8]>| bytes.map(<[u8]>::to_vec);
+        Records::new(batch.header(), &plain)
+            .map(|record| record.unwrap())
+            .map(|record| Plain {
+                timestamp: record.timestamp.0,
+                key: owned(record.key),
+                value: owned(record.value),
+                headers: record.headers.iter().map(|(k, v)| (k.to_vec(), owned(v))).collect(),
+            })
+            .collect()
+    }
+
+    /// Uncompressed records of a batch that declares `count` of them.
+    fn error_of(records: &[u8], count: i32) -> Option<RecordError> {
+        let mut header = *BatchView::parse(&build(&[], Codec::None)).unwrap().header();
+        header.record_count = count;
+        let walked = Records::new(&header, records).find_map(Result::err);
+        // The stream must come to the same end.
+        let mut stream = RecordStream::new(&header, records);
+        let streamed = loop {
+            match stream.next_record() {
+                Ok(Some(_)) => {}
+                Ok(None) => break false,
+                Err(_) => break true,
+            }
+        };
+        assert_eq!(walked.is_some(), streamed, "{records:?}");
+        walked
+    }
+
+    #[test]
+    fn malformed_records() {
+        // Length 6: attributes, timestamp, offset, null key, null value, no headers.
+        let good = [12, 0, 0, 0, 1, 1, 0];
+        assert_eq!(error_of(&good, 1), None);
+        let truncated = Some(RecordError::Truncated);
+        let count = |declared| Some(RecordError::WrongCount { declared });
+        let cases: [(&str, &[u8], i32, Option<RecordError>); 14] = [
+            ("more than declared", &[good, good].concat(), 1, count(1)),
+            ("fewer than declared", &good, 2, count(2)),
+            ("none but declared", &[], 1, count(1)),
+            ("negative count", &good, -1, count(-1)),
+            ("trailing byte", &[&good[..], &[0]].concat(), 1, count(1)),
+            ("cut off", &good[..6], 1, truncated.clone()),
+            ("length beyond the end", &[14, 0, 0, 0, 1, 1, 0], 1, truncated.clone()),
+            ("field beyond its record", &[10, 0, 0, 0, 1, 1, 0], 1, truncated.clone()),
+            ("negative length", &[1, 0, 0, 0, 1, 1, 0], 1, Some(RecordError::NegativeLength(-1))),
+            ("key too long", &[12, 0, 0, 0, 200, 1, 0], 1, truncated.clone()),
+            ("endless varint", &[0xff; 12], 1, Some(RecordError::BadVarint)),
+            (
+                "bytes left over",
+                &[14, 0, 0, 0, 1, 1, 0, 9],
+                1,
+                Some(RecordError::BadLength { declared: 7, actual: 6 }),
+            ),
+            ("negative headers", &[12, 0, 0, 0, 1, 1, 1], 1, Some(RecordError::NegativeLength(-1))),
+            (
+                "header without key",
+                &[16, 0, 0, 0, 1, 1, 2, 1, 1],
+                1,
+                Some(RecordError::NegativeLength(-1)),
+            ),
+        ];
+        for (name, bytes, declared, expected) in cases {
+            assert_eq!(error_of(bytes, declared), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_record_of_two_gigabytes_is_only_a_claim() {
+        // Key length 2^31-1, and so many headers.
+        let key = [0x7e, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff, 0x0f, 1, 0];
+        assert_eq!(error_of(&key, 1), Some(RecordError::Truncated));
+        let headers = [20, 0, 0, 0, 1, 1, 0xfe, 0xff, 0xff, 0xff, 0x0f];
+        assert_eq!(error_of(&headers, 1), Some(RecordError::Truncated));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(records in prop::collection::vec(plain(), 1..20), codec in 0i16..5) {
+            let codec = Codec::from_id(codec).unwrap();
+            let bytes = build(&records, codec);
+            let batch = BatchView::parse(&bytes).unwrap();
+            batch.check_crc().unwrap();
+            prop_assert_eq!(read(&batch), records);
+        }
+
+        /// kafka-protocol is the second opinion on what we write.
+        #[test]
+        fn others_read_what_we_write(records in prop::collection::vec(plain(), 1..10)) {
+            let mut bytes = build(&records, Codec::None);
+            let set = theirs::RecordBatchDecoder::decode(&mut bytes).unwrap();
+            prop_assert_eq!(set.records.len(), records.len());
+            for (at, (theirs, ours)) in set.records.iter().zip(&records).enumerate() {
+                prop_assert_eq!(theirs.offset, 500 + at as i64);
+                prop_assert_eq!(theirs.timestamp, ours.timestamp);
+                prop_assert_eq!(theirs.key.as_deref(), ours.key.as_deref());
+                prop_assert_eq!(theirs.value.as_deref(), ours.value.as_deref());
+                prop_assert_eq!(theirs.sequence, 5 + at as i32);
+                prop_assert_eq!((theirs.producer_id, theirs.producer_epoch), (3, 4));
+            }
+        }
+
+        #[test]
+        fn random_bytes_end_alike_in_both_readers(bytes: Vec<u8>, declared in -1i32..5) {
+            error_of(&bytes, declared);
+        }
+
+        #[test]
+        fn nearly_good_bytes_end_alike_in_both_readers(
+            records in prop::collection::vec(plain(), 1..4),
+            at: prop::sample::Index,
+            byte: u8,
+        ) {
+            let bytes = build(&records, Codec::None);
+            let mut payload = BatchView::parse(&bytes).unwrap().payload().to_vec();
+            let at = at.index(payload.len());
+            payload[at] = byte;
+            error_of(&payload, records.len() as i32);
+        }
+    }
+}

@@ -379,3 +379,393 @@ impl<'a> RecordCheck<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::append_plan::ErrorKind;
+    use super::super::batch::HEADER_LEN;
+    use super::super::control::{ControlType, EndTransactionMarker};
+    use super::*;
+    use crate::types::{Offset, ProducerEpoch};
+
+    const NOW: Timestamp = Timestamp(1_000_000);
+
+    fn rules() -> AppendRules {
+        AppendRules::of(&LogConfig::default())
+    }
+
+    fn rules_of(change: impl FnOnce(&mut AppendRules)) -> AppendRules {
+        let mut rules = rules();
+        change(&mut rules);
+        rules
+    }
+
+    /// A batch with a record at each of these times, keys "k0", "k1", …
+    fn batch_of(codec: Codec, times: &[i64]) -> Bytes {
+        let mut builder = BatchBuilder::new(BatchOptions {
+            compression: Compression::of(codec),
+            ..BatchOptions::default()
+        });
+        for (at, time) in times.iter().enumerate() {
+            let key = format!("k{at}");
+            builder.append(Timestamp(*time), Some(key.as_bytes()), Some(b"value"));
+        }
+        builder.build().unwrap()
+    }
+
+    fn small(codec: Codec) -> Bytes {
+        batch_of(codec, &[NOW.0 - 5, NOW.0 - 3, NOW.0 - 4])
+    }
+
+    /// The batch with its header changed and the checksum right again.
+    fn with_header(batch: &Bytes, change: impl FnOnce(&mut BatchHeader)) -> Bytes {
+        let view = BatchView::parse(batch).unwrap();
+        let mut header = *view.header();
+        change(&mut header);
+        Bytes::from([&header.write_with_crc(view.payload())[..], view.payload()].concat())
+    }
+
+    fn client(records: &Bytes, rules: &AppendRules) -> Result<AppendPlan, ValidateError> {
+        validate(records, AppendOrigin::Client, rules, NOW)
+    }
+
+    fn kind(records: &Bytes, rules: &AppendRules) -> Option<ErrorKind> {
+        client(records, rules).err().map(|error| error.kind())
+    }
+
+    #[test]
+    fn a_sound_batch_is_kept_and_numbered() {
+        for codec in Codec::ALL {
+            let records = small(codec);
+            let mut plan = client(&records, &rules()).unwrap();
+            assert_eq!((plan.offset_count, plan.max_timestamp), (3, Timestamp(NOW.0 - 3)));
+            assert_eq!((plan.log_append_time, plan.total_len()), (None, records.len()));
+            plan.stamp(Offset(70), LeaderEpoch(2));
+            assert_eq!(plan.offset_of_max_timestamp(), Some(Offset(72)));
+            let batch = &plan.batches[0];
+            assert_eq!(batch.front().len(), 16, "only offset and epoch are rewritten");
+            assert_eq!(*batch.rest(), records[16..]);
+            let written = plan.pieces().collect::<Vec<_>>().concat();
+            let view = BatchView::parse(&written).unwrap();
+            view.check_crc().unwrap();
+            assert_eq!(view.header(), batch.header());
+            assert_eq!(view.header().base_offset, Offset(70));
+            assert_eq!(view.header().leader_epoch, LeaderEpoch(2));
+        }
+    }
+
+    #[test]
+    fn headers_that_are_refused() {
+        use ErrorKind::{
+            CorruptMessage, InvalidRecord, MessageTooLarge, UnsupportedCompressionType,
+        };
+        let good = small(Codec::None);
+        let changed = |change: fn(&mut BatchHeader)| with_header(&good, change);
+        let mut damaged = good.to_vec();
+        damaged[65] ^= 1;
+        let mut old = good.to_vec();
+        old[16] = 1;
+        let cases: [(&str, Bytes, ErrorKind); 14] = [
+            ("crc", damaged.into(), CorruptMessage),
+            ("magic 1", old.into(), InvalidRecord),
+            ("base offset", changed(|h| h.base_offset = Offset(1)), InvalidRecord),
+            ("no records", changed(|h| h.record_count = 0), InvalidRecord),
+            ("negative count", changed(|h| h.record_count = -3), InvalidRecord),
+            ("count over deltas", changed(|h| h.record_count = 4), InvalidRecord),
+            ("deltas over count", changed(|h| h.last_offset_delta = 3), InvalidRecord),
+            ("negative delta", changed(|h| h.last_offset_delta = -1), InvalidRecord),
+            ("delta at the edge", changed(|h| h.last_offset_delta = i32::MAX), InvalidRecord),
+            (
+                "count and delta lie",
+                changed(|h| (h.record_count, h.last_offset_delta) = (4, 3)),
+                InvalidRecord,
+            ),
+            ("control", changed(|h| h.attributes.0 |= 1 << 5), InvalidRecord),
+            ("no sequence", changed(|h| h.producer_id = ProducerId(9)), InvalidRecord),
+            ("unknown codec", changed(|h| h.attributes.0 |= 7), UnsupportedCompressionType),
+            ("two batches", Bytes::from([&good[..], &good[..]].concat()), InvalidRecord),
+        ];
+        for (name, records, expected) in cases {
+            assert_eq!(kind(&records, &rules()), Some(expected), "{name}");
+        }
+        let small_limit = rules_of(|rules| rules.max_message_bytes = good.len() - 1);
+        assert_eq!(kind(&good, &small_limit), Some(MessageTooLarge));
+        let just_fits = rules_of(|rules| rules.max_message_bytes = good.len());
+        assert_eq!(kind(&good, &just_fits), None);
+    }
+
+    #[test]
+    fn a_torn_second_batch_is_dropped() {
+        let good = small(Codec::None);
+        let torn = Bytes::from([&good[..], &good[..50]].concat());
+        assert_eq!(client(&torn, &rules()).unwrap().total_len(), good.len());
+        assert!(client(&Bytes::new(), &rules()).unwrap().batches.is_empty());
+        assert!(client(&good.slice(..40), &rules()).unwrap().batches.is_empty());
+    }
+
+    #[test]
+    fn offset_deltas_must_count_up() {
+        for codec in Codec::ALL {
+            let mut builder = BatchBuilder::new(BatchOptions {
+                compression: Compression::of(codec),
+                ..BatchOptions::default()
+            });
+            builder.append_at(0, NOW, None, None, std::iter::empty());
+            builder.append_at(2, NOW, None, None, std::iter::empty());
+            let records = with_header(&builder.build().unwrap(), |h| h.last_offset_delta = 1);
+            let error = client(&records, &rules()).unwrap_err();
+            let expected = BatchProblem::OffsetDelta { batch_index: 1, offset_delta: 2 };
+            assert!(
+                matches!(error, ValidateError::Batch(problem) if problem == expected),
+                "{codec:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_deep_check_sees_what_the_header_hides() {
+        let shallow = rules_of(|rules| rules.deep_check = false);
+        for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
+            let lying =
+                with_header(&small(codec), |h| (h.record_count, h.last_offset_delta) = (4, 3));
+            assert_eq!(kind(&lying, &rules()), Some(ErrorKind::InvalidRecord), "{codec:?}");
+            assert_eq!(kind(&lying, &shallow), None, "{codec:?}");
+            let mut builder = BatchBuilder::new(BatchOptions {
+                compression: Compression::of(codec),
+                ..BatchOptions::default()
+            });
+            builder.append(NOW, None, Some(&[0; 5000]));
+            let bomb = builder.build().unwrap();
+            let bounded = rules_of(|rules| rules.max_unfolded_bytes = 5000);
+            assert_eq!(kind(&bomb, &bounded), Some(ErrorKind::MessageTooLarge), "{codec:?}");
+            assert_eq!(kind(&bomb, &rules()), None, "{codec:?}");
+            let cut = bomb.len() - 3;
+            let cut = with_header(&bomb.slice(..cut).into_cut(), |_| {});
+            assert_eq!(kind(&cut, &rules()), Some(ErrorKind::InvalidRecord), "{codec:?}");
+        }
+    }
+
+    trait IntoCut {
+        fn into_cut(self) -> Bytes;
+    }
+
+    impl IntoCut for Bytes {
+        /// A shorter batch whose length field knows it.
+        fn into_cut(self) -> Bytes {
+            let mut bytes = self.to_vec();
+            let length = i32::try_from(bytes.len() - 12).unwrap();
+            bytes[8..12].copy_from_slice(&length.to_be_bytes());
+            bytes.into()
+        }
+    }
+
+    #[test]
+    fn timestamps_within_the_topics_window() {
+        let windowed = rules_of(|rules| {
+            rules.timestamp_before_max_ms = 100;
+            rules.timestamp_after_max_ms = 10;
+        });
+        let cases: [(&[i64], &[i32]); 7] = [
+            (&[-100, 10], &[]),
+            (&[-101, 0], &[0]),
+            (&[0, 11, 0, 12], &[1, 3]),
+            (&[i64::MIN, 0], &[0]),
+            (&[i64::MAX - NOW.0, 0], &[0]),
+            (&[-1 - NOW.0], &[]),
+            (&[0], &[]),
+        ];
+        for codec in [Codec::None, Codec::Zstd] {
+            for (times, offenders) in cases {
+                let times = times.iter().map(|time| NOW.0.wrapping_add(*time)).collect::<Vec<_>>();
+                match client(&batch_of(codec, &times), &windowed) {
+                    Ok(_) => assert!(offenders.is_empty(), "{times:?}"),
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::InvalidTimestamp);
+                        let at = error.record_problems().iter().map(|p| p.batch_index);
+                        assert_eq!(at.collect::<Vec<_>>(), offenders, "{times:?}");
+                    }
+                }
+            }
+        }
+        let default_after = batch_of(Codec::None, &[NOW.0 + 3_600_001]);
+        assert_eq!(kind(&default_after, &rules()), Some(ErrorKind::InvalidTimestamp));
+        let shallow = rules_of(|rules| rules.deep_check = false);
+        let late = batch_of(Codec::Lz4, &[NOW.0 + 3_600_001]);
+        assert_eq!(kind(&late, &shallow), Some(ErrorKind::InvalidTimestamp));
+    }
+
+    #[test]
+    fn append_time_overrides_what_the_producer_says() {
+        let append_time = rules_of(|rules| rules.timestamp_type = TimestampType::LogAppendTime);
+        for codec in Codec::ALL {
+            let far_off = batch_of(codec, &[NOW.0 * 1000, 1]);
+            let plan = client(&far_off, &append_time).unwrap();
+            assert_eq!((plan.log_append_time, plan.max_timestamp), (Some(NOW), NOW));
+            assert_eq!(plan.batches[0].front().len(), HEADER_LEN);
+            let written = plan.batches[0].to_bytes();
+            let view = BatchView::parse(&written).unwrap();
+            view.check_crc().unwrap();
+            assert_eq!(view.header().attributes.timestamp_type(), TimestampType::LogAppendTime);
+            assert_eq!(view.payload(), &far_off[HEADER_LEN..]);
+            let again = client(&written, &append_time).unwrap_err();
+            assert_eq!(again.kind(), ErrorKind::InvalidTimestamp);
+            assert_eq!(again.record_problems().len(), 2);
+        }
+    }
+
+    #[test]
+    fn a_wrong_largest_timestamp_is_mended() {
+        for codec in [Codec::None, Codec::Gzip] {
+            let lying = with_header(&small(codec), |h| h.max_timestamp = Timestamp(5));
+            let plan = client(&lying, &rules()).unwrap();
+            assert_eq!(plan.max_timestamp, Timestamp(NOW.0 - 3));
+            assert_eq!(plan.batches[0].to_bytes(), small(codec));
+        }
+    }
+
+    #[test]
+    fn compacted_topics_need_keys() {
+        let compacted = rules_of(|rules| {
+            rules.compacted = true;
+            rules.deep_check = false;
+        });
+        for codec in Codec::ALL {
+            let mut builder = BatchBuilder::new(BatchOptions {
+                compression: Compression::of(codec),
+                ..BatchOptions::default()
+            });
+            builder.append(NOW, Some(b""), None);
+            builder.append(NOW, None, Some(b"x"));
+            let records = builder.build().unwrap();
+            let error = client(&records, &compacted).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidRecord);
+            let expected = RecordProblem { batch_index: 1, kind: RecordProblemKind::MissingKey };
+            assert_eq!(error.record_problems(), [expected], "{codec:?}");
+            assert_eq!(kind(&records, &rules()), None);
+            assert_eq!(kind(&small(codec), &compacted), None);
+        }
+    }
+
+    #[test]
+    fn another_codec_of_the_topic_means_writing_anew() {
+        for source in Codec::ALL {
+            for target in Codec::ALL {
+                let to = Compression::of(target);
+                let rules = rules_of(|rules| rules.compression_type = CompressionType::Fixed(to));
+                let records = with_header(&small(source), |header| {
+                    header.producer_id = ProducerId(5);
+                    header.producer_epoch = ProducerEpoch(6);
+                    header.base_sequence = 7;
+                    header.attributes.0 |= 1 << 4;
+                });
+                let plan = client(&records, &rules).unwrap();
+                let written = plan.batches[0].to_bytes();
+                let view = BatchView::parse(&written).unwrap();
+                view.check_crc().unwrap();
+                let header = *view.header();
+                assert_eq!(header.codec(), Some(target));
+                assert_eq!((header.producer_id.0, header.base_sequence), (5, 7));
+                assert!(header.attributes.is_transactional());
+                assert_eq!(plan.max_timestamp, Timestamp(NOW.0 - 3));
+                let plain = decompress(target, view.payload(), 10_000).unwrap();
+                assert_eq!(plain, small(Codec::None)[HEADER_LEN..], "{source:?} {target:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_grows_by_writing_anew_may_be_too_large() {
+        let repeated = batch_of(Codec::Gzip, &[NOW.0; 500]);
+        let rules = rules_of(|rules| {
+            rules.compression_type = CompressionType::Fixed(Compression::NONE);
+            rules.max_message_bytes = repeated.len();
+        });
+        assert_eq!(kind(&repeated, &rules), Some(ErrorKind::MessageTooLarge));
+    }
+
+    #[test]
+    fn coordinators_write_markers_and_several_batches() {
+        let marker = EndTransactionMarker { committed: true, coordinator_epoch: 7 };
+        let producer = (ProducerId(1), ProducerEpoch(2));
+        let batch = marker.batch(Offset(0), LeaderEpoch(0), NOW, producer).unwrap();
+        let zstd = CompressionType::Fixed(Compression::of(Codec::Zstd));
+        let rules = rules_of(|rules| rules.compression_type = zstd);
+        let both = Bytes::from([&batch[..], &batch[..]].concat());
+        let mut plan = validate(&both, AppendOrigin::Coordinator, &rules, NOW).unwrap();
+        plan.stamp(Offset(40), LeaderEpoch(3));
+        let offsets = plan.batches.iter().map(|batch| batch.header().base_offset.0);
+        assert_eq!(offsets.collect::<Vec<_>>(), [40, 41]);
+        assert_eq!(plan.batches[1].facts().marker, Some((marker, NOW)));
+        assert_eq!(plan.batches[1].header().codec(), Some(Codec::None));
+        let record = BatchView::parse(&batch).unwrap().records().unwrap().next().unwrap().unwrap();
+        assert_eq!(record.key, Some(ControlType::Commit.key().as_slice()));
+        assert_eq!(record.value, Some([0, 0, 0, 0, 0, 7].as_slice()));
+    }
+
+    #[test]
+    fn what_a_produce_request_may_carry() {
+        let (plain, zstd) = (small(Codec::None), small(Codec::Zstd));
+        let two = Bytes::from([&plain[..], &plain[..]].concat());
+        let mut old = plain.to_vec();
+        old[16] = 0;
+        let kind_of = |records: &[u8], version| {
+            check_produced(records, version).err().map(|error| error.kind())
+        };
+        let cases: [(&str, &[u8], i16, Option<ErrorKind>); 7] = [
+            ("plain", &plain, 3, None),
+            ("nothing", &[], 9, Some(ErrorKind::InvalidRecord)),
+            ("two batches", &two, 9, Some(ErrorKind::InvalidRecord)),
+            ("old magic", &old, 9, Some(ErrorKind::InvalidRecord)),
+            ("zstd too early", &zstd, 6, Some(ErrorKind::UnsupportedCompressionType)),
+            ("zstd", &zstd, 7, None),
+            ("impossible length", &[0xff; 40], 7, Some(ErrorKind::CorruptMessage)),
+        ];
+        for (name, records, version, expected) in cases {
+            assert_eq!(kind_of(records, version), expected, "{name}");
+        }
+    }
+
+    /// Three batches of three records each, at these offsets and epochs.
+    fn given(batches: &[(i64, i32)]) -> Bytes {
+        let batches = batches.iter().map(|(offset, epoch)| {
+            with_header(&small(Codec::None), |header| {
+                header.base_offset = Offset(*offset);
+                header.leader_epoch = LeaderEpoch(*epoch);
+            })
+        });
+        Bytes::from(batches.collect::<Vec<_>>().concat())
+    }
+
+    #[test]
+    fn followers_take_what_is_of_their_epoch() {
+        let check =
+            |bytes: &Bytes| check_given(bytes, AppendOrigin::Replication, LeaderEpoch(4), None);
+        let all = given(&[(10, 3), (13, 4), (20, 4)]);
+        let taken = check(&all).unwrap().unwrap();
+        assert_eq!((taken.first_offset(), taken.last_offset()), (Offset(10), Offset(22)));
+        assert_eq!((taken.bytes, taken.max_timestamp), (all, Timestamp(NOW.0 - 3)));
+
+        let later = given(&[(10, 3), (13, 5), (20, 4)]);
+        let taken = check(&later).unwrap().unwrap();
+        assert_eq!((taken.facts.len(), taken.last_offset()), (1, Offset(12)));
+        assert!(check(&given(&[(10, 5)])).unwrap().is_none());
+
+        let back = check(&given(&[(10, 3), (9, 3)])).unwrap_err();
+        assert_eq!(back.kind(), ErrorKind::Unexpected);
+        let mut damaged = given(&[(10, 3), (13, 3)]).to_vec();
+        *damaged.last_mut().unwrap() ^= 1;
+        assert_eq!(check(&damaged.into()).unwrap_err().kind(), ErrorKind::CorruptMessage);
+    }
+
+    #[test]
+    fn the_metadata_leader_writes_only_its_own_epoch() {
+        let check = |bytes: &Bytes, limit| {
+            check_given(bytes, AppendOrigin::RaftLeader, LeaderEpoch(4), limit).err()
+        };
+        assert!(check(&given(&[(10, 4), (13, 4)]), None).is_none());
+        let kind = check(&given(&[(10, 4), (13, 3)]), None).map(|error| error.kind());
+        assert_eq!(kind, Some(ErrorKind::InvalidRecord));
+        let kind = check(&given(&[(10, 4)]), Some(60)).map(|error| error.kind());
+        assert_eq!(kind, Some(ErrorKind::MessageTooLarge));
+    }
+}
