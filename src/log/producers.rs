@@ -411,7 +411,13 @@ mod tests {
     const OTHER: ProducerId = ProducerId(2);
     const DAY: i64 = 86_400_000;
 
-    fn header(producer_id: ProducerId, epoch: i16, sequence: i32, at: i64, count: i32) -> BatchHeader {
+    fn header(
+        producer_id: ProducerId,
+        epoch: i16,
+        sequence: i32,
+        at: i64,
+        count: i32,
+    ) -> BatchHeader {
         BatchHeader {
             base_offset: Offset(at),
             total_len: 100,
@@ -520,9 +526,15 @@ mod tests {
             let batch = data(PID, 0, i * 10, i64::from(i) * 10, 10);
             assert_eq!(append(&mut producers, &batch, &by(AppendOrigin::Client)), "ok");
         }
-        let expected =
-            ["out of order", "out of order", "duplicate 20-29", "duplicate 30-39", "duplicate 40-49",
-             "duplicate 50-59", "duplicate 60-69"];
+        let expected = [
+            "out of order",
+            "out of order",
+            "duplicate 20-29",
+            "duplicate 30-39",
+            "duplicate 40-49",
+            "duplicate 50-59",
+            "duplicate 60-69",
+        ];
         for (i, expected) in (0..).zip(expected) {
             let batch = data(PID, 0, i * 10, 70, 10);
             assert_eq!(append(&mut producers, &batch, &by(AppendOrigin::Client)), expected);
@@ -547,7 +559,8 @@ mod tests {
         assert_eq!(producers.oldest_transaction_timestamp(), Some(Timestamp(3)));
 
         let end = marker(PID, 0, 4, 7);
-        let Ok(Prepared::Update(update)) = producers.prepare([&end], &by(AppendOrigin::Coordinator))
+        let Ok(Prepared::Update(update)) =
+            producers.prepare([&end], &by(AppendOrigin::Coordinator))
         else {
             panic!("marker refused");
         };
@@ -593,11 +606,11 @@ mod tests {
         for (open, current, epoch, transaction_version, expected) in cases {
             let first = if open { txn(PID, current, 0, 0) } else { data(PID, current, 0, 0, 1) };
             let mut producers = run(&[(first, "ok")]);
-            let context =
-                ProducerContext { transaction_version, ..by(AppendOrigin::Coordinator) };
+            let context = ProducerContext { transaction_version, ..by(AppendOrigin::Coordinator) };
             let got = append(&mut producers, &marker(PID, epoch, 1, 7), &context);
             assert_eq!(got, expected, "{open} {current} {epoch} version {transaction_version}");
-            let followed = append(&mut producers, &marker(PID, epoch, 1, 7), &by(AppendOrigin::Replication));
+            let followed =
+                append(&mut producers, &marker(PID, epoch, 1, 7), &by(AppendOrigin::Replication));
             assert_eq!(followed, "ok", "followers take what the leader wrote");
         }
     }
@@ -617,7 +630,10 @@ mod tests {
         let v2 = ProducerContext { transaction_version: 2, ..by(AppendOrigin::Coordinator) };
         assert_eq!(append(&mut producers, &marker(PID, 1, 1, 7), &v2), "ok");
         assert_eq!(producers.get(PID).unwrap().last_sequence(), -1);
-        assert_eq!(append(&mut producers, &txn(PID, 1, 5, 2), &by(AppendOrigin::Client)), "out of order");
+        assert_eq!(
+            append(&mut producers, &txn(PID, 1, 5, 2), &by(AppendOrigin::Client)),
+            "out of order"
+        );
         assert_eq!(append(&mut producers, &txn(PID, 1, 0, 2), &by(AppendOrigin::Client)), "ok");
     }
 
@@ -648,7 +664,8 @@ mod tests {
     #[test]
     fn sequences_seen_while_asking_hold_back_later_ones() {
         let mut producers = Producers::default();
-        let context = |guard| ProducerContext { guard, ..ProducerContext::of(AppendOrigin::Client) };
+        let context =
+            |guard| ProducerContext { guard, ..ProducerContext::of(AppendOrigin::Client) };
         let guard = producers.begin_verification(PID, ProducerEpoch(0), 5, false, Timestamp(0));
         let same = producers.begin_verification(PID, ProducerEpoch(0), 0, false, Timestamp(0));
         assert_eq!(guard, same);
@@ -687,7 +704,8 @@ mod tests {
         let good = [data(PID, 0, 0, 0, 2), data(OTHER, 0, 0, 2, 1), data(PID, 0, 2, 3, 1)];
         assert!(matches!(producers.prepare(&good, &client), Ok(Prepared::Update(_))));
         let marked = [txn(PID, 0, 0, 0), marker(PID, 0, 1, 0), txn(PID, 0, 1, 2)];
-        let Ok(Prepared::Update(update)) = producers.prepare(&marked, &by(AppendOrigin::Replication))
+        let Ok(Prepared::Update(update)) =
+            producers.prepare(&marked, &by(AppendOrigin::Replication))
         else {
             panic!("refused");
         };
@@ -711,7 +729,8 @@ mod tests {
 
     #[test]
     fn silent_producers_are_forgotten_but_not_in_a_transaction() {
-        let mut producers = run(&[(data(PID, 0, 0, 1000, 1), "ok"), (txn(OTHER, 0, 0, 1001), "ok")]);
+        let mut producers =
+            run(&[(data(PID, 0, 0, 1000, 1), "ok"), (txn(OTHER, 0, 0, 1001), "ok")]);
         producers.remove_expired(Timestamp(1000 + DAY - 1), DAY);
         assert_eq!(producers.len(), 2);
         producers.remove_expired(Timestamp(1001 + DAY), DAY);
