@@ -146,7 +146,10 @@ impl Epochs {
 mod tests {
     use super::*;
 
-    fn epochs(entries: &[(i32, i64)]) -> Epochs {
+    /// Epochs and start offsets.
+    type Pairs = [(i32, i64)];
+
+    fn epochs(entries: &Pairs) -> Epochs {
         let mut epochs = Epochs::default();
         for (epoch, start) in entries {
             epochs.assign(LeaderEpoch(*epoch), Offset(*start));
@@ -160,7 +163,7 @@ mod tests {
 
     #[test]
     fn assigning_keeps_both_columns_growing() {
-        let cases: [(&str, (i32, i64), bool, &[(i32, i64)]); 9] = [
+        let cases: [(&str, (i32, i64), bool, &Pairs); 9] = [
             ("same epoch, later offset", (4, 50), false, &[(1, 0), (2, 10), (4, 20)]),
             ("same epoch, earlier offset", (4, 15), true, &[(1, 0), (2, 10), (4, 15)]),
             ("newer, later", (5, 30), true, &[(1, 0), (2, 10), (4, 20), (5, 30)]),
@@ -214,7 +217,7 @@ mod tests {
     #[test]
     fn truncation_from_both_ends() {
         let all = [(2, 10), (4, 20), (7, 35)];
-        let from_start: [(i64, bool, &[(i32, i64)]); 6] = [
+        let from_start: [(i64, bool, &Pairs); 6] = [
             (9, false, &all),
             (10, false, &all),
             (15, true, &[(2, 15), (4, 20), (7, 35)]),
@@ -227,7 +230,7 @@ mod tests {
             assert_eq!(epochs.truncate_from_start(Offset(start)), changed, "start {start}");
             assert_eq!(pairs(&epochs), expected, "start {start}");
         }
-        let from_end: [(i64, bool, &[(i32, i64)]); 5] = [
+        let from_end: [(i64, bool, &Pairs); 5] = [
             (36, false, &all),
             (35, true, &[(2, 10), (4, 20)]),
             (11, true, &[(2, 10)]),

@@ -17,9 +17,7 @@ use super::append_plan::{AppendOrigin, BatchFacts};
 use super::producer_entry::{PendingProducer, Verification};
 use super::snapshot::SnapshotEntry;
 
-pub use super::producer_entry::{
-    CACHED_BATCHES, CachedBatch, CompletedTransaction, ProducerEntry, ProducerError,
-};
+pub use super::producer_entry::{CachedBatch, CompletedTransaction, ProducerEntry, ProducerError};
 
 /// Proof that the coordinator was asked about a transaction, and that nothing has
 /// ended it since. [`Self::NONE`] proves nothing.

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Varints are zig-zag. Key, value and headers are slices of the batch.
-#![deny(clippy::indexing_slicing)]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use crate::types::{Offset, Timestamp};
 
@@ -137,14 +137,17 @@ impl<'a> Records<'a> {
         Ok(Some(Record {
             offset: self.base_offset + i64::from(raw.offset_delta),
             offset_delta: raw.offset_delta,
-            timestamp: self
-                .append_time
-                .unwrap_or(Timestamp(self.base_timestamp.0.wrapping_add(raw.timestamp_delta))),
+            timestamp: self.timestamp(raw.timestamp_delta),
             key: raw.key,
             value: raw.value,
             headers: raw.headers,
             size: raw.size,
         }))
+    }
+
+    fn timestamp(&self, delta: i64) -> Timestamp {
+        let created = Timestamp(self.base_timestamp.0.wrapping_add(delta));
+        self.append_time.unwrap_or(created)
     }
 }
 
