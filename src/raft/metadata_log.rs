@@ -343,6 +343,7 @@ fn log_options(options: &MetadataLogOptions) -> LogOptions {
         clean: false,
         recovery_point: Offset::ZERO,
         log_start: Offset::ZERO,
+        high_watermark: Offset::ZERO,
         producer_expiration_ms: 24 * 3600 * 1000,
         files: Arc::clone(&options.files),
         clock: Arc::clone(&options.clock),
