@@ -4,6 +4,7 @@ mod background;
 mod follower;
 mod lifecycle;
 mod listeners;
+mod storage;
 
 use std::io;
 
