@@ -251,6 +251,11 @@ impl<P> Session<P> {
 }
 
 impl<P> Entry<P> {
+    /// True while the partition is worth a look.
+    pub fn is_pending(&self) -> bool {
+        self.pending
+    }
+
     /// Notes what the client is told; true when there is something to tell.
     fn report(&mut self, found: Found) -> bool {
         let now = (found.high_watermark, found.log_start);

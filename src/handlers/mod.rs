@@ -11,9 +11,19 @@
 
 mod api_versions;
 mod auto_creation;
+mod delete_records;
 pub mod error_code;
+mod fetch;
+mod fetch_answer;
+mod fetch_live;
 mod fetch_session;
+mod init_producer_id;
+mod leader_hint;
+mod list_offsets;
 mod metadata;
+mod offset_for_leader_epoch;
+mod produce;
+mod produce_answer;
 mod topic_view;
 
 use std::collections::BTreeMap;
@@ -21,15 +31,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+
 use tracing::{error, warn};
 
+use self::fetch_live::FetchSessions;
+use self::init_producer_id::ProducerIds;
 use crate::cluster::{ClusterImage, VersionRange};
 use crate::config::RuntimeConfig;
 use crate::controller::Controller;
 use crate::network::{ConnectionInfo, PendingReply, Reply};
+use crate::partition::table::PartitionTable;
 use crate::protocol::apis::{Api, ListenerKind};
 use crate::protocol::request::{RequestError, RequestHeader};
-use crate::protocol::{Message, Reader, response};
+use crate::protocol::{ErrorCode, Message, Reader, response};
 use crate::sys::clock::Clock;
 use crate::sys::random::Random;
 use crate::types::BrokerId;
@@ -45,6 +59,12 @@ pub struct BrokerParts {
     pub config: RuntimeConfig,
     /// Decides on changes of metadata; its image is what the cluster looks like.
     pub controller: Controller,
+    /// The partitions that have a replica here.
+    pub partitions: PartitionTable,
+    /// What clients of incremental fetches want.
+    pub fetch_sessions: FetchSessions,
+    /// Ids for producers.
+    pub producer_ids: ProducerIds,
     /// Feature levels that this node can work with.
     pub features: BTreeMap<Arc<str>, VersionRange>,
     /// Time for stamps and deadlines.
@@ -72,6 +92,14 @@ impl RequestContext<'_> {
     /// The cluster as committed by now. Take it once per request.
     pub fn image(&self) -> Arc<ClusterImage> {
         self.broker.controller.image()
+    }
+}
+
+/// The error for a partition without a replica here: does the cluster have it?
+fn not_here(context: &RequestContext<'_>, topic: &str, partition: i32) -> ErrorCode {
+    match context.image().partition(topic, partition) {
+        Some(_) => ErrorCode::NotLeaderOrFollower,
+        None => ErrorCode::UnknownTopicOrPartition,
     }
 }
 
@@ -133,8 +161,14 @@ macro_rules! answer {
 }
 
 handlers! {
+    Produce => outcome (produce), Broker;
+    Fetch => (fetch), Broker;
+    ListOffsets => (list_offsets), Broker;
     Metadata => (metadata), Broker;
     ApiVersions => (api_versions), Broker Controller;
+    DeleteRecords => (delete_records), Broker;
+    InitProducerId => (init_producer_id), Broker;
+    OffsetForLeaderEpoch => (offset_for_leader_epoch), Broker;
 }
 
 /// Answers one frame. The dispatcher that listeners are given.

@@ -61,6 +61,8 @@ pub struct Replicas {
     followers: Vec<Follower>,
     epoch_start: Offset,
     high_watermark: Offset,
+    /// The leader's log end when it was last told.
+    leader_end: Offset,
     max_lag: Duration,
 }
 
@@ -83,6 +85,7 @@ impl Replicas {
             followers: Vec::new(),
             epoch_start,
             high_watermark,
+            leader_end: epoch_start,
             max_lag,
         };
         replicas.assign(assignment, now);
@@ -151,6 +154,7 @@ impl Replicas {
         min_in_sync: usize,
         now: Duration,
     ) -> Option<Offset> {
+        self.note_end(leader_end, now);
         if self.in_sync() < self.effective_min_in_sync(min_in_sync) {
             return None;
         }
@@ -203,6 +207,19 @@ impl Replicas {
                 .follower(broker)
                 .and_then(|follower| follower.log_end)
                 .is_some_and(|end| end >= self.high_watermark && end >= self.epoch_start)
+    }
+
+    /// Followers that had all until now were caught up until now, however long
+    /// ago they said so: a fetch session is silent while nothing moves.
+    fn note_end(&mut self, leader_end: Offset, now: Duration) {
+        let before = std::mem::replace(&mut self.leader_end, leader_end);
+        if leader_end > before {
+            for follower in &mut self.followers {
+                if follower.log_end == Some(before) {
+                    follower.last_caught_up = now;
+                }
+            }
+        }
     }
 
     /// The high watermark respects members of the ISR and replicas that are
@@ -325,6 +342,16 @@ mod tests {
         assert_eq!(replicas.lagging(Offset(30), Duration::from_secs(51)), brokers(&[2]));
         replicas.fetched(fetch(2, 30, 30, 51));
         assert!(replicas.lagging(Offset(30), Duration::from_secs(500)).is_empty());
+    }
+
+    #[test]
+    fn a_silent_follower_is_caught_up_until_something_is_appended() {
+        let mut replicas = leader(&[1, 2], &[1, 2]);
+        replicas.advance(Offset(10), 1, Duration::ZERO);
+        replicas.fetched(fetch(2, 10, 10, 1));
+        replicas.advance(Offset(11), 1, Duration::from_secs(3600));
+        assert!(replicas.lagging(Offset(11), Duration::from_secs(3630)).is_empty());
+        assert_eq!(replicas.lagging(Offset(11), Duration::from_secs(3631)), brokers(&[2]));
     }
 
     #[test]

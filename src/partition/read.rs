@@ -1,0 +1,302 @@
+//! The reading side: records for consumers and followers, offsets for timestamps,
+//! ends of epochs.
+
+use std::sync::Arc;
+
+use super::replicas::FollowerFetch;
+use super::role::{Role, State};
+use super::waiters::{FetchWaiter, Isolation};
+use super::{Partition, PartitionError};
+use crate::log::{AbortedTransaction, LogSlice, OffsetSpec, TimestampAndOffset};
+use crate::types::{BrokerId, LeaderEpoch, Offset};
+
+/// Who reads, and what that lets it see.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader {
+    /// Which offset bounds what it sees.
+    pub isolation: Isolation,
+    /// Old consumers and followers are served by the leader only; newer
+    /// consumers may read from followers (KIP-392).
+    pub leader_only: bool,
+    /// The broker whose replica fetches; `None` for consumers.
+    pub follower: Option<BrokerId>,
+}
+
+/// Where a reader stands in one partition.
+#[derive(Clone, Copy, Debug)]
+pub struct Position {
+    /// First offset that it wants.
+    pub fetch_offset: Offset,
+    /// The leader epoch that it believes in; -1 for none.
+    pub current_leader_epoch: LeaderEpoch,
+    /// Epoch of the last record that it holds; -1 for none (KIP-595).
+    pub last_fetched_epoch: LeaderEpoch,
+    /// First offset that it holds, for followers.
+    pub log_start: Offset,
+}
+
+/// How much may be read.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes at most.
+    pub max_bytes: usize,
+    /// The first batch is given even if it is larger than that.
+    pub at_least_one: bool,
+}
+
+/// The offsets of a partition at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// First offset that can be read.
+    pub log_start: Offset,
+    /// End of what READ_COMMITTED may read.
+    pub last_stable: Offset,
+    /// End of what is committed.
+    pub high_watermark: Offset,
+    /// The next offset to be assigned.
+    pub log_end: Offset,
+    /// The leader's epoch.
+    pub leader_epoch: LeaderEpoch,
+}
+
+/// What a read gives.
+#[derive(Debug)]
+pub struct Readable {
+    /// The offsets just before the read.
+    pub extent: Extent,
+    /// Whole batches; `None` when there is nothing for this reader.
+    pub slice: Option<LogSlice>,
+    /// Transactions that a READ_COMMITTED reader must leave out; empty for
+    /// others.
+    pub aborted: Vec<AbortedTransaction>,
+    /// The reader's log parts from this one: end of the newest epoch that both
+    /// may share. Nothing was read then.
+    pub diverging: Option<(LeaderEpoch, Offset)>,
+    /// There is more than was read.
+    pub undrained: bool,
+}
+
+/// Why no offset is told.
+#[derive(Debug, thiserror::Error)]
+pub enum LookupError {
+    /// As for other reads.
+    #[error(transparent)]
+    Partition(#[from] PartitionError),
+    /// A new leader does not yet know how far its predecessors committed.
+    #[error("the high watermark has not reached this leader's epoch yet")]
+    OffsetNotAvailable,
+}
+
+impl Extent {
+    /// End of what a reader of that isolation may see.
+    pub fn end_for(&self, isolation: Isolation) -> Offset {
+        match isolation {
+            Isolation::LogEnd => self.log_end,
+            Isolation::HighWatermark => self.high_watermark,
+            Isolation::LastStable => self.last_stable,
+        }
+    }
+}
+
+impl State {
+    fn extent(&self) -> Extent {
+        Extent {
+            log_start: self.log.log_start_offset(),
+            last_stable: self.last_stable(),
+            high_watermark: self.high_watermark,
+            log_end: self.log.log_end_offset(),
+            leader_epoch: self.leader_epoch,
+        }
+    }
+
+    fn check_readable(&self, epoch: LeaderEpoch, leader_only: bool) -> Result<(), PartitionError> {
+        self.check_epoch(epoch)?;
+        match self.role {
+            Role::Leader(_) => Ok(()),
+            Role::Follower if !leader_only => Ok(()),
+            _ => Err(PartitionError::NotLeaderOrFollower),
+        }
+    }
+
+    /// Where a follower's log parts from this one, if it does (KIP-595).
+    fn divergence(
+        &self,
+        position: &Position,
+        log_start: Offset,
+    ) -> Result<Option<(LeaderEpoch, Offset)>, PartitionError> {
+        if position.last_fetched_epoch == LeaderEpoch::NONE {
+            return Ok(None);
+        }
+        let (epoch, end) = self
+            .log
+            .end_offset_for_epoch(position.last_fetched_epoch)
+            .ok_or(PartitionError::OffsetOutOfRange)?;
+        if position.fetch_offset < log_start {
+            return Err(PartitionError::OffsetOutOfRange);
+        }
+        let parts = epoch < position.last_fetched_epoch || end < position.fetch_offset;
+        Ok(parts.then_some((epoch, end)))
+    }
+}
+
+impl Partition {
+    /// The offsets now.
+    pub fn extent(&self) -> Extent {
+        self.state.lock().extent()
+    }
+
+    /// True while this broker leads.
+    pub fn is_leader(&self) -> bool {
+        self.state.lock().leader().is_ok()
+    }
+
+    /// Reads whole batches from a position on, as far as the reader may see.
+    /// Only finds them: the bytes stay in their file.
+    pub fn read(
+        &self,
+        reader: &Reader,
+        position: &Position,
+        limits: Limits,
+    ) -> Result<Readable, PartitionError> {
+        let state = self.state.lock();
+        state.check_readable(position.current_leader_epoch, reader.leader_only)?;
+        if let Some(broker) = reader.follower
+            && !state.leader()?.is_follower(broker)
+        {
+            // Metadata has not told us of this replica yet; it shall try again.
+            return Err(match position.current_leader_epoch {
+                LeaderEpoch::NONE => PartitionError::NotLeaderOrFollower,
+                _ => PartitionError::UnknownLeaderEpoch,
+            });
+        }
+        let extent = state.extent();
+        let nothing = Readable {
+            extent,
+            slice: None,
+            aborted: Vec::new(),
+            diverging: None,
+            undrained: false,
+        };
+        if let Some(diverging) = state.divergence(position, extent.log_start)? {
+            return Ok(Readable { diverging: Some(diverging), ..nothing });
+        }
+        let from = position.fetch_offset;
+        if from < extent.log_start || from > extent.log_end {
+            return Err(PartitionError::OffsetOutOfRange);
+        }
+        let end = extent.end_for(reader.isolation);
+        if from >= end {
+            return Ok(nothing);
+        }
+        if limits.max_bytes == 0 && !limits.at_least_one {
+            return Ok(Readable { undrained: true, ..nothing });
+        }
+        let slice = state.log.read(from, end, limits.max_bytes, limits.at_least_one)?;
+        let aborted = match reader.isolation {
+            Isolation::LastStable => state.log.aborted_transactions(from, slice.end_offset)?,
+            _ => Vec::new(),
+        };
+        Ok(Readable { slice: Some(slice), aborted, undrained: true, ..nothing })
+    }
+
+    /// Notes that a follower fetched, which acknowledges all below its position.
+    /// `log_end` is this leader's log end before the read that answers it.
+    pub fn follower_fetched(&self, broker: BrokerId, position: &Position, log_end: Offset) {
+        let now = self.clock.monotonic();
+        let mut state = self.state.lock();
+        let stable = state.last_stable();
+        let Role::Leader(replicas) = &mut state.role else { return };
+        let before = replicas.follower(broker).and_then(|follower| follower.log_start);
+        let moved = replicas.fetched(FollowerFetch {
+            broker,
+            fetch_offset: position.fetch_offset,
+            log_start: position.log_start,
+            leader_end: log_end,
+            now,
+        });
+        if moved {
+            state.advance(None, stable, now);
+        }
+        if before != Some(position.log_start) {
+            state.low_watermark_moved();
+        }
+    }
+
+    /// Lets a fetch know when the partition moves on from `seen`, which it read
+    /// before; `None` when it never read. If it moved already, the fetch is told
+    /// at once.
+    pub fn watch(
+        &self,
+        waiter: &Arc<FetchWaiter>,
+        slot: u32,
+        isolation: Isolation,
+        seen: Option<Extent>,
+    ) {
+        let mut state = self.state.lock();
+        let now = state.extent();
+        state.watchers.add(Arc::clone(waiter), slot, isolation);
+        match seen {
+            Some(seen) if seen == now && !matches!(state.role, Role::Gone) => {}
+            Some(seen) if seen.leader_epoch == now.leader_epoch => {
+                // How many bytes is no longer known; the fetch looks itself.
+                let bytes = now.end_for(isolation) - seen.end_for(isolation);
+                let bytes = if bytes > 0 { u64::MAX } else { 0 };
+                waiter.touch(slot, bytes);
+            }
+            _ => waiter.interrupt(slot),
+        }
+    }
+
+    /// Ends what [`Self::watch`] began.
+    pub fn unwatch(&self, waiter: &Arc<FetchWaiter>, slot: u32) {
+        self.state.lock().watchers.remove(waiter, slot);
+    }
+
+    /// The offset that a ListOffsets timestamp names, as a client of the given
+    /// isolation sees it (`None`: a replica or debugger, which sees everything).
+    pub fn offset_for(
+        &self,
+        spec: OffsetSpec,
+        isolation: Option<Isolation>,
+        current_leader_epoch: LeaderEpoch,
+        leader_only: bool,
+    ) -> Result<Option<TimestampAndOffset>, LookupError> {
+        let state = self.state.lock();
+        state.check_readable(current_leader_epoch, leader_only)?;
+        let extent = state.extent();
+        let end = extent.end_for(isolation.unwrap_or(Isolation::LogEnd));
+        let lags = match &state.role {
+            Role::Leader(replicas) => {
+                isolation.is_some() && replicas.epoch_start() > extent.high_watermark
+            }
+            _ => false,
+        };
+        if spec == OffsetSpec::Latest {
+            return match lags {
+                true => Err(LookupError::OffsetNotAvailable),
+                false => Ok(Some(TimestampAndOffset::at(end, extent.leader_epoch))),
+            };
+        }
+        let found = state.log.offset_for(spec).map_err(PartitionError::from)?;
+        if spec.is_earliest() {
+            return Ok(found);
+        }
+        match found {
+            Some(found) if found.offset < end => Ok(Some(found)),
+            _ if lags => Err(LookupError::OffsetNotAvailable),
+            _ => Ok(None),
+        }
+    }
+
+    /// The newest epoch not above `epoch` that has records here, and where it
+    /// ends (KIP-101, KIP-279); `None` when nothing is known of it.
+    pub fn end_of_epoch(
+        &self,
+        current_leader_epoch: LeaderEpoch,
+        epoch: LeaderEpoch,
+    ) -> Result<Option<(LeaderEpoch, Offset)>, PartitionError> {
+        let state = self.state.lock();
+        state.check_readable(current_leader_epoch, true)?;
+        Ok(state.log.end_offset_for_epoch(epoch))
+    }
+}
