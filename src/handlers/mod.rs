@@ -34,8 +34,8 @@ use bytes::Bytes;
 
 use tracing::{error, warn};
 
-use self::fetch_live::FetchSessions;
-use self::init_producer_id::ProducerIds;
+pub use self::fetch_live::FetchSessions;
+pub use self::init_producer_id::ProducerIds;
 use crate::cluster::{ClusterImage, VersionRange};
 use crate::config::RuntimeConfig;
 use crate::controller::Controller;

@@ -29,7 +29,6 @@ use parking_lot::Mutex;
 
 pub use self::append::{Appended, CommitError};
 pub use self::read::{Extent, Limits, LookupError, Position, Readable, Reader};
-use self::role::Leadership;
 use self::role::State;
 use crate::log::store::LogHolder;
 use crate::log::{AppendError, Log, LogConfig, LogError, ReadError};

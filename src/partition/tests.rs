@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::replicas::Assignment;
+use super::role::Leadership;
 use super::waiters::{FetchWaiter, Isolation};
 use super::*;
 use crate::log::batch_builder::{BatchBuilder, BatchOptions};
