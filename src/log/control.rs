@@ -142,3 +142,67 @@ impl EndTransactionMarker {
         builder.build()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_marker_is_kafkas_to_the_byte() {
+        // As Kafka 4.4.0 writes it.
+        let golden = concat!(
+            "00000000000000370000004200000004024f96577d003000000000000000000001e240000000",
+            "000001e240000000000000004d0003ffffffff00000001200000000800000000",
+            "0c00000000000700",
+        );
+        let marker = EndTransactionMarker { committed: false, coordinator_epoch: 7 };
+        let producer = (ProducerId(77), ProducerEpoch(3));
+        let bytes = marker.batch(Offset(55), LeaderEpoch(4), Timestamp(123_456), producer).unwrap();
+        let hex = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        assert_eq!(hex, golden);
+        let batch = BatchView::parse(&bytes).unwrap();
+        let read = EndTransactionMarker::from_batch(&batch);
+        assert_eq!(read, Some((marker, Timestamp(123_456))));
+    }
+
+    #[test]
+    fn keys_of_all_types() {
+        for id in -1..9 {
+            let kind = ControlType::from_id(id);
+            assert_eq!(kind.id(), id);
+            assert_eq!(matches!(kind, ControlType::Unknown(_)), !(0..7).contains(&id));
+            assert_eq!(ControlType::from_key(&kind.key()), Some(kind));
+        }
+        assert_eq!(ControlType::from_key(&[0, 5, 0, 1, 9, 9]), Some(ControlType::Commit));
+        for key in [&[][..], &[0, 0, 0], &[0xff, 0xff, 0, 1]] {
+            assert_eq!(ControlType::from_key(key), None, "{key:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_marker() {
+        let record = |key, value| Record {
+            offset: Offset::ZERO,
+            offset_delta: 0,
+            timestamp: Timestamp::NONE,
+            key,
+            value,
+            headers: crate::log::record::Headers::default(),
+            size: 0,
+        };
+        let commit: Option<&[u8]> = Some(&[0, 0, 0, 1]);
+        let good = record(commit, Some(&[0, 1, 0, 0, 0, 9, 1, 1]));
+        let marker = EndTransactionMarker { committed: true, coordinator_epoch: 9 };
+        assert_eq!(EndTransactionMarker::from_record(&good), Some(marker));
+        let others = [
+            record(None, Some(&[0; 6])),
+            record(Some(&[0, 0, 0, 2]), Some(&[0; 6])),
+            record(commit, None),
+            record(commit, Some(&[0; 5])),
+            record(commit, Some(&[0xff; 6])),
+        ];
+        for record in others {
+            assert_eq!(EndTransactionMarker::from_record(&record), None, "{record:?}");
+        }
+    }
+}

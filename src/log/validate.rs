@@ -382,6 +382,8 @@ impl<'a> RecordCheck<'a> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::append_plan::ErrorKind;
     use super::super::batch::HEADER_LEN;
     use super::super::control::{ControlType, EndTransactionMarker};
@@ -767,5 +769,33 @@ mod tests {
         assert_eq!(kind, Some(ErrorKind::InvalidRecord));
         let kind = check(&given(&[(10, 4)]), Some(60)).map(|error| error.kind());
         assert_eq!(kind, Some(ErrorKind::MessageTooLarge));
+    }
+
+    proptest! {
+        /// Whatever a batch holds, as long as its checksum is right.
+        #[test]
+        fn hostile_contents_never_panic(
+            at: prop::sample::Index,
+            bytes in prop::collection::vec(any::<u8>(), 1..8),
+            codec in 0i16..5,
+            compacted: bool,
+        ) {
+            let mut hostile = small(Codec::from_id(codec).unwrap()).to_vec();
+            let at = 21 + at.index(hostile.len() - 21);
+            for (place, byte) in hostile[at..].iter_mut().zip(bytes) {
+                *place = byte;
+            }
+            let hostile = with_header(&hostile.into(), |_| {});
+            let rules = rules_of(|rules| {
+                rules.compacted = compacted;
+                rules.max_unfolded_bytes = 10_000;
+            });
+            if let Ok(plan) = client(&hostile, &rules) {
+                prop_assert_eq!(i64::from(plan.batches[0].header().record_count), plan.offset_count);
+            }
+            let gzip = CompressionType::Fixed(Compression::of(Codec::Gzip));
+            let _ = client(&hostile, &AppendRules { compression_type: gzip, ..rules });
+            let _ = check_given(&hostile, AppendOrigin::Replication, LeaderEpoch(0), None);
+        }
     }
 }
