@@ -1,8 +1,6 @@
 //! Damaged messages of every kind and version: they are read or refused without
 //! a panic, and without more memory than their size justifies.
 
-#![expect(clippy::unwrap_used, reason = "a test")]
-
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
