@@ -28,6 +28,8 @@ mod error;
 pub mod file_names;
 pub mod files;
 mod flush;
+#[cfg(test)]
+mod fuzz;
 mod loading;
 mod lz4;
 mod marks;

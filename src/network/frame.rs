@@ -171,4 +171,37 @@ mod tests {
         assert_eq!(room_for(1_000_000, 10, 1_000_000), 1_000_000);
         assert_eq!(room_for(3_000_000, 10, 1_000_000), 1_000_000);
     }
+
+    /// Whatever arrives in whatever pieces: frames hold what was between their
+    /// sizes, and no more room is asked for than arrived bytes justify.
+    #[test]
+    fn damaged_streams() {
+        let frame = |len: i32| [&len.to_be_bytes()[..], &vec![7; len as usize]].concat();
+        let corpus = [frame(8), frame(40), frame(900), [frame(9), frame(10)].concat()];
+        let mut seed = 0;
+        crate::testing::fuzz::fuzz(3000, &corpus, |bytes| {
+            seed += 1;
+            let dice = crate::sys::random::Random::from_seed(seed);
+            let (mut buffer, mut rest, mut taken) = (BytesMut::new(), bytes, 0);
+            loop {
+                match take_front(&mut buffer, MAX) {
+                    Err(_) => break,
+                    Ok(Front::Frame(frame)) => {
+                        assert_eq!(frame, bytes[taken + SIZE_BYTES..][..frame.len()]);
+                        taken += SIZE_BYTES + frame.len();
+                    }
+                    Ok(Front::Partial(needed)) => {
+                        assert!(needed > buffer.len() && needed <= SIZE_BYTES + MAX);
+                        assert!(room_for(needed, buffer.len(), 0) > buffer.len());
+                        if rest.is_empty() {
+                            break;
+                        }
+                        let piece = 1 + dice.below(rest.len() as u64) as usize;
+                        buffer.extend_from_slice(&rest[..piece]);
+                        rest = &rest[piece..];
+                    }
+                }
+            }
+        });
+    }
 }

@@ -1,5 +1,6 @@
 //! What only tests need: the rules of the house, and brokers in one process.
 
 pub mod client;
+pub mod fuzz;
 pub mod script;
 mod tidy;
