@@ -19,6 +19,8 @@ pub mod replicas;
 mod role;
 pub mod table;
 #[cfg(test)]
+mod table_tests;
+#[cfg(test)]
 mod tests;
 pub mod waiters;
 
