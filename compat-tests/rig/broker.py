@@ -11,7 +11,7 @@ from rig import software
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 STARTED = b"Kafka Server started"
-START_SECONDS = 60
+START_SECONDS = 180
 STOP_SECONDS = 30
 
 
@@ -73,24 +73,36 @@ class Broker:
         return self
 
     def start(self):
+        self.spawn()
+        return self.wait_until_ready()
+
+    def spawn(self):
+        """Starts the process and does not wait for it."""
         command = [self.binary, self.properties]
         if self.kafka:
             jvm = ["java", "-Xms256m", "-Xmx1g"]
             command = software.kafka_command("kafka.Kafka", self.properties, log_level="INFO", jvm=jvm)
-        begun = time.monotonic()
+        self._begun = time.monotonic()
         with open(self.log, "ab") as log:
-            seen = log.tell()
+            self._log_seen = log.tell()
             self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=log,
                                             stderr=subprocess.STDOUT, start_new_session=True)
-        while STARTED not in self.log.read_bytes()[seen:]:
+
+    def wait_until_ready(self):
+        while STARTED not in self._log_since_start():
             if self.process.poll() is not None:
                 raise RuntimeError(f"the broker ended with {self.process.returncode}:\n{self.tail()}")
-            if time.monotonic() - begun > START_SECONDS:
+            if time.monotonic() - self._begun > START_SECONDS:
                 self.kill()
                 raise RuntimeError(f"the broker is not ready after {START_SECONDS} s:\n{self.tail()}")
             time.sleep(0.005)
-        self.ready_seconds = time.monotonic() - begun
+        self.ready_seconds = time.monotonic() - self._begun
         return self
+
+    def _log_since_start(self):
+        with open(self.log, "rb") as log:
+            log.seek(self._log_seen)
+            return log.read()
 
     def stop(self):
         """Asks it to end; returns the exit code."""
@@ -118,6 +130,12 @@ class Broker:
     def resident_mebibytes(self):
         with open(f"/proc/{self.process.pid}/statm") as statm:
             return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    def processor_seconds(self):
+        """What the process has used so far, of all processors."""
+        with open(f"/proc/{self.process.pid}/stat") as stat:
+            fields = stat.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def __enter__(self):
         return self

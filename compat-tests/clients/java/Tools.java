@@ -71,7 +71,7 @@ public class Tools {
             + tool("ConfigCommand", "--alter", "--entity-type", "brokers", "--entity-default", "--delete-config", "log.retention.ms"));
         operation("configs-broker", () ->
             tool("ConfigCommand", "--alter", "--entity-type", "brokers", "--entity-name", "1", "--add-config", "log.cleaner.threads=2")
-            + settled(() -> tool("ConfigCommand", "--describe", "--entity-type", "brokers", "--entity-name", "1", "--all"), "DYNAMIC_BROKER_CONFIG:log.cleaner.threads"));
+            + settled(() -> tool("ConfigCommand", "--describe", "--entity-type", "brokers", "--entity-name", "1", "--all"), "log.cleaner.threads=2 sensitive"));
         operation("get-offsets", () ->
             tool("GetOffsetShell", "--topic", "a.b") + tool("GetOffsetShell", "--topic", "a.b", "--time", "earliest")
             + tool("GetOffsetShell", "--topic", "a.b", "--time", "0")
@@ -150,7 +150,7 @@ public class Tools {
             .filter(line -> !line.startsWith("\tat ") && !line.startsWith("\t... "))
             .map(line -> line.replaceAll("^\\[\\d{4}-\\S+ \\S+\\] ", "")
                 .replace(address, "HOST:PORT")
-                .replaceAll("(localhost|127\\.0\\.0\\.1):\\d+", "HOST:PORT")
+                .replaceAll("(localhost|127\\.0\\.0\\.1)(:|\\s+)\\d+", "HOST:PORT")
                 .replaceAll("TopicId: \\S{22}", "TopicId: ID")
                 .replaceAll("/tmp/[A-Za-z0-9_./-]*", "DIR")
                 .replaceAll("\\(org\\.apache\\.kafka\\.[A-Za-z.$]+\\)$", ""))
