@@ -462,7 +462,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(48))]
+        #![proptest_config(ProptestConfig::with_cases(16))]
         #[test]
         fn behaves_as_a_plain_map_and_old_copies_stay(
             steps in prop::collection::vec(step(), 0..1500),

@@ -5,13 +5,19 @@
 //! to the machine through the replicated runtime and are answered when what
 //! they wrote is committed; the image is what is committed.
 
+pub mod bootstrap;
 mod brokers;
 mod command;
 mod configs;
+mod journal;
 mod leadership;
 mod machine;
 mod placement;
+mod publisher;
 mod sessions;
+mod start;
+#[cfg(test)]
+mod start_tests;
 #[cfg(test)]
 mod tests;
 mod topics;
@@ -28,6 +34,10 @@ pub use self::command::{
 };
 pub use self::configs::ConfigRules;
 pub use self::machine::{ControllerMachine, ControllerOptions};
+pub use self::publisher::SnapshotRules;
+pub use self::start::{
+    ActiveController, ControllerCloser, ControllerStart, ControllerStartError, Serving,
+};
 pub use self::topics::invalid_name;
 use crate::cluster::ClusterImage;
 use crate::protocol::ErrorCode;

@@ -81,7 +81,8 @@ struct Shared {
     state: Mutex<State>,
     /// Told when something was appended, or the log is to close.
     work: Condvar,
-    appended_bytes: AtomicU64,
+    /// Bytes of the log that no snapshot stands for yet.
+    unsnapshotted_bytes: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -103,8 +104,16 @@ impl Raft {
         me: ReplicaKey,
         endpoints: Vec<VoterEndpoint>,
     ) -> Result<Self, RaftError> {
-        let MetadataLog { options, dir, log, snapshots, membership, stored, last_epoch } =
-            metadata_log;
+        let MetadataLog {
+            options,
+            dir,
+            log,
+            snapshots,
+            membership,
+            stored,
+            last_epoch,
+            loaded_bytes,
+        } = metadata_log;
         let mut node = Node::start(me, membership.voters.clone(), stored, last_epoch);
         let election = node.lead_alone(log.log_end_offset())?;
         let disk = options.files.disk();
@@ -131,7 +140,7 @@ impl Raft {
             rules,
             state: Mutex::new(state),
             work: Condvar::new(),
-            appended_bytes: AtomicU64::new(0),
+            unsnapshotted_bytes: AtomicU64::new(loaded_bytes),
         });
         let (sender, committed) = watch::channel(Offset::NONE);
         let syncer = Arc::clone(&shared);
@@ -168,9 +177,9 @@ impl Raft {
         self.shared.state.lock().log.log_start_offset()
     }
 
-    /// Bytes appended since this node leads.
-    pub fn appended_bytes(&self) -> u64 {
-        self.shared.appended_bytes.load(Ordering::Relaxed)
+    /// Bytes of the log that no snapshot stands for yet.
+    pub fn unsnapshotted_bytes(&self) -> u64 {
+        self.shared.unsnapshotted_bytes.load(Ordering::Relaxed)
     }
 
     /// Appends records as one batch; offset of the first. They are committed
@@ -194,7 +203,7 @@ impl Raft {
             return Err(error.into());
         }
         drop(state);
-        self.shared.appended_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.shared.unsnapshotted_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.shared.work.notify_one();
         Ok(first)
     }
@@ -214,6 +223,7 @@ impl Raft {
         }
         let membership = state.membership.clone();
         drop(state);
+        self.shared.unsnapshotted_bytes.store(0, Ordering::Relaxed);
         let Shared { options, dir, .. } = &*self.shared;
         let times = (timestamp, options.clock.wall());
         let voters = (membership.kraft_version, Some(&membership.voters));

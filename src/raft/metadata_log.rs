@@ -13,7 +13,7 @@ use super::snapshots::{Retention, SnapshotFacts, SnapshotId, Snapshots};
 use super::vote_file;
 use super::voters::VoterSet;
 use crate::log::batch::{BatchError, BatchView, batches};
-use crate::log::file_names::{METADATA_LOG, MetadataSnapshot, SnapshotPhase};
+use crate::log::file_names::{BOOTSTRAP_CHECKPOINT, METADATA_LOG, MetadataSnapshot, SnapshotPhase};
 use crate::log::files::OpenFiles;
 use crate::log::record::RecordError;
 use crate::log::{DirectoryHealth, Log, LogConfig, LogError, LogKind, LogOptions, ReadError};
@@ -178,6 +178,8 @@ pub struct MetadataLog {
     pub(super) membership: Membership,
     pub(super) stored: ElectionState,
     pub(super) last_epoch: LeaderEpoch,
+    /// Bytes of the log that no snapshot stands for.
+    pub(super) loaded_bytes: u64,
 }
 
 impl MetadataLog {
@@ -218,7 +220,8 @@ impl MetadataLog {
         let membership =
             Membership { voters: options.static_voters.clone(), ..Membership::default() };
         let last_epoch = last_epoch.max(newest.map_or(LeaderEpoch(0), |id| id.epoch));
-        Ok(Self { options, dir, log, snapshots, membership, stored, last_epoch })
+        let loaded_bytes = 0;
+        Ok(Self { options, dir, log, snapshots, membership, stored, last_epoch, loaded_bytes })
     }
 
     /// Reads everything, once: the bootstrap snapshot for itself, then the newest
@@ -232,7 +235,7 @@ impl MetadataLog {
         if let Some(id) = self.newest_snapshot() {
             let refused = |error| OpenError::Refused { offset: id.end_offset, error };
             let disk = Arc::clone(self.options.files.disk());
-            let control = read_snapshot(&*disk, &self.dir, id, |value| {
+            let control = read_snapshot(&*disk, &self.dir.join(id.file_name()), |value| {
                 sink(Loaded::Snapshot(id, value)).map_err(refused)
             })?;
             let timestamp = self.learn(id, &control);
@@ -252,15 +255,27 @@ impl MetadataLog {
         self.snapshots.keys().next_back().copied().filter(|id| *id != SnapshotId::BOOTSTRAP)
     }
 
+    /// The records of the bootstrap snapshot; where it has none (as Kafka before
+    /// 4.4 left it), those of the file that such a Kafka wrote beside the log.
     fn load_bootstrap(&mut self) -> Result<Bootstrap, OpenError> {
         let mut bootstrap = Bootstrap::default();
+        let disk = Arc::clone(self.options.files.disk());
+        let mut collect = |value: &[u8]| {
+            bootstrap.records.push(value.to_vec());
+            Ok::<_, OpenError>(())
+        };
         if self.snapshots.contains_key(&SnapshotId::BOOTSTRAP) {
-            let disk = Arc::clone(self.options.files.disk());
-            let control = read_snapshot(&*disk, &self.dir, SnapshotId::BOOTSTRAP, |value| {
+            let path = self.dir.join(SnapshotId::BOOTSTRAP.file_name());
+            let control = read_snapshot(&*disk, &path, &mut collect)?;
+            self.learn(SnapshotId::BOOTSTRAP, &control);
+        }
+        let older = self.options.directory.join(BOOTSTRAP_CHECKPOINT);
+        if bootstrap.records.is_empty() && disk.exists(&older) {
+            let mut collect = |value: &[u8]| {
                 bootstrap.records.push(value.to_vec());
                 Ok::<_, OpenError>(())
-            })?;
-            self.learn(SnapshotId::BOOTSTRAP, &control);
+            };
+            read_snapshot(&*disk, &older, &mut collect)?;
         }
         Ok(bootstrap)
     }
@@ -281,6 +296,7 @@ impl MetadataLog {
             let slice = self.log.read(from, end, READ_BYTES, true)?;
             let failed = |source| OpenError::Disk { path: self.dir.clone(), source };
             let bytes = slice.read().map_err(failed)?;
+            self.loaded_bytes += u64::try_from(bytes.len()).unwrap_or(0);
             for batch in batches(&bytes) {
                 let batch = batch.map_err(|error| OpenError::Batch { offset: from, error })?;
                 if batch.header().last_offset() >= from {

@@ -220,14 +220,13 @@ pub struct SnapshotControl {
     pub voters: Option<VoterSet>,
 }
 
-/// Reads a whole snapshot and hands the value of each record to `sink`.
+/// Reads a whole snapshot file and hands the value of each record to `sink`.
 pub fn read_snapshot<E: From<SnapshotError>>(
     disk: &dyn Disk,
-    dir: &Path,
-    id: SnapshotId,
+    path: &Path,
     mut sink: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<SnapshotControl, E> {
-    let path = dir.join(id.file_name());
+    let path = path.to_owned();
     let failed = |source| SnapshotError::Disk { path: path.clone(), source };
     let file = disk.open(&path, Open::Read).map_err(failed)?;
     let size = file.len().map_err(failed)?;

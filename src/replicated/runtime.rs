@@ -107,6 +107,18 @@ where
         (runtime, Handle { commands: sender })
     }
 
+    /// Carries out what the machine wants done before any command: call it
+    /// before [`Runtime::run`].
+    pub fn begin(
+        &mut self,
+        decide: impl FnOnce(&mut M, Now) -> Decision<M::Record, M::Answer>,
+    ) -> Result<(), RunError<M::Error, J::Error>> {
+        self.observer.replayed(&self.machine, self.journal.next_offset());
+        let now = self.now();
+        let decision = decide(&mut self.machine, now);
+        self.carry_out(decision)
+    }
+
     /// Serves commands until every handle is gone or the journal fails. What
     /// waits for an answer then gets [`Stopped`].
     pub async fn run(mut self) -> Result<(), RunError<M::Error, J::Error>> {
