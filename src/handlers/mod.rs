@@ -11,19 +11,31 @@
 
 mod api_versions;
 mod auto_creation;
+mod delete_groups;
 mod delete_records;
+mod describe_groups;
 pub mod error_code;
 mod fetch;
 mod fetch_answer;
 mod fetch_live;
 mod fetch_session;
+mod find_coordinator;
+mod group_answers;
+mod heartbeat;
 mod init_producer_id;
+mod join_group;
 mod leader_hint;
+mod leave_group;
+mod list_groups;
 mod list_offsets;
 mod metadata;
+mod offset_commit;
+mod offset_delete;
+mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
 mod produce_answer;
+mod sync_group;
 mod topic_view;
 
 use std::collections::BTreeMap;
@@ -39,6 +51,7 @@ pub use self::init_producer_id::ProducerIds;
 use crate::cluster::{ClusterImage, VersionRange};
 use crate::config::RuntimeConfig;
 use crate::controller::Controller;
+use crate::coordinator::GroupCoordinator;
 use crate::network::{ConnectionInfo, PendingReply, Reply};
 use crate::partition::table::PartitionTable;
 use crate::protocol::apis::{Api, ListenerKind};
@@ -63,6 +76,8 @@ pub struct BrokerParts {
     pub partitions: PartitionTable,
     /// What clients of incremental fetches want.
     pub fetch_sessions: FetchSessions,
+    /// Coordinates the groups whose shards this broker leads.
+    pub groups: GroupCoordinator,
     /// Ids for producers.
     pub producer_ids: ProducerIds,
     /// Feature levels that this node can work with.
@@ -165,10 +180,21 @@ handlers! {
     Fetch => (fetch), Broker;
     ListOffsets => (list_offsets), Broker;
     Metadata => (metadata), Broker;
+    OffsetCommit => (offset_commit), Broker;
+    OffsetFetch => (offset_fetch), Broker;
+    FindCoordinator => (find_coordinator), Broker;
+    JoinGroup => (join_group), Broker;
+    Heartbeat => (heartbeat), Broker;
+    LeaveGroup => (leave_group), Broker;
+    SyncGroup => (sync_group), Broker;
+    DescribeGroups => (describe_groups), Broker;
+    ListGroups => (list_groups), Broker;
     ApiVersions => (api_versions), Broker Controller;
     DeleteRecords => (delete_records), Broker;
     InitProducerId => (init_producer_id), Broker;
     OffsetForLeaderEpoch => (offset_for_leader_epoch), Broker;
+    DeleteGroups => (delete_groups), Broker;
+    OffsetDelete => (offset_delete), Broker;
 }
 
 /// Answers one frame. The dispatcher that listeners are given.

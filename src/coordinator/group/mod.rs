@@ -26,6 +26,7 @@ use self::command::{
 };
 use self::offsets::{Offsets, tombstone};
 use self::records::{CommittedOffset, GroupRecord};
+use crate::config::{Config, keys};
 use crate::protocol::messages::consumer_protocol_subscription::ConsumerProtocolSubscription;
 use crate::protocol::messages::group_metadata_value::GroupMetadataValue;
 use crate::protocol::{ErrorCode, Message as _, Reader};
@@ -48,6 +49,29 @@ pub struct GroupConfig {
     pub offsets_retention: Duration,
     /// `offsets.retention.check.interval.ms`.
     pub offsets_retention_check_interval: Duration,
+}
+
+impl GroupConfig {
+    /// The settings as the broker's configuration has them.
+    pub fn of(config: &Config) -> Self {
+        let minutes =
+            u64::try_from(config.get(keys::OFFSETS_RETENTION_MINUTES)).unwrap_or_default();
+        Self {
+            classic: ClassicConfig {
+                initial_rebalance_delay: config.millis(keys::GROUP_INITIAL_REBALANCE_DELAY_MS),
+                max_size: usize::try_from(config.get(keys::GROUP_MAX_SIZE)).unwrap_or_default(),
+            },
+            session_timeouts: (
+                config.millis(keys::GROUP_MIN_SESSION_TIMEOUT_MS),
+                config.millis(keys::GROUP_MAX_SESSION_TIMEOUT_MS),
+            ),
+            offset_metadata_max_bytes: usize::try_from(config.get(keys::OFFSET_METADATA_MAX_BYTES))
+                .unwrap_or_default(),
+            offsets_retention: Duration::from_secs(minutes * 60),
+            offsets_retention_check_interval: config
+                .millis(keys::OFFSETS_RETENTION_CHECK_INTERVAL_MS),
+        }
+    }
 }
 
 /// A group, and when it is to be looked at next.

@@ -1,0 +1,139 @@
+//! FindCoordinator (10): which broker serves a group.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::warn;
+
+use super::RequestContext;
+use crate::cluster::ClusterImage;
+use crate::config::keys;
+use crate::controller::CreateTopic;
+use crate::coordinator::{GROUP_TOPIC, shard_of};
+use crate::protocol::messages::find_coordinator_request::FindCoordinatorRequest;
+use crate::protocol::messages::find_coordinator_response::{Coordinator, FindCoordinatorResponse};
+use crate::protocol::{ErrorCode, Str};
+use crate::sys::clock;
+
+/// From here on many keys in one request (KIP-699).
+const BATCHED_FROM: i16 = 4;
+/// Kinds of keys.
+const GROUP: i8 = 0;
+const TRANSACTION: i8 = 1;
+const SHARE: i8 = 2;
+/// From here on share keys.
+const SHARE_FROM: i16 = 6;
+/// How long an answer may wait for a shard that has just been made.
+const LOADING_PATIENCE: Duration = Duration::from_millis(500);
+
+/// Answers a FindCoordinator.
+pub async fn handle(
+    context: &RequestContext<'_>,
+    request: FindCoordinatorRequest,
+) -> FindCoordinatorResponse {
+    let kind = request.key_type;
+    if context.api_version < BATCHED_FROM {
+        let found = find(context, kind, request.key).await;
+        return FindCoordinatorResponse {
+            error_code: found.error_code,
+            error_message: found.error_message,
+            node_id: found.node_id,
+            host: found.host,
+            port: found.port,
+            ..FindCoordinatorResponse::default()
+        };
+    }
+    let mut response = FindCoordinatorResponse::default();
+    for key in request.coordinator_keys {
+        response.coordinators.push(find(context, kind, key).await);
+    }
+    response
+}
+
+async fn find(context: &RequestContext<'_>, kind: i8, key: Str) -> Coordinator {
+    match locate(context, kind, &key).await {
+        Ok((node_id, host, port)) => Coordinator {
+            key,
+            node_id,
+            host,
+            port,
+            error_message: (context.api_version < BATCHED_FROM).then(|| Str::from_static("NONE")),
+            ..Coordinator::default()
+        },
+        Err(error) => Coordinator {
+            key,
+            node_id: -1,
+            port: -1,
+            error_code: error.code(),
+            error_message: Some(Str::from(error.name())),
+            ..Coordinator::default()
+        },
+    }
+}
+
+async fn locate(
+    context: &RequestContext<'_>,
+    kind: i8,
+    key: &str,
+) -> Result<(i32, Str, i32), ErrorCode> {
+    match kind {
+        GROUP => {}
+        TRANSACTION => return Err(ErrorCode::CoordinatorNotAvailable),
+        SHARE if context.api_version >= SHARE_FROM => {
+            return Err(ErrorCode::CoordinatorNotAvailable);
+        }
+        _ => return Err(ErrorCode::InvalidRequest),
+    }
+    let image = image_with_groups(context).await?;
+    let topic = image.topic(GROUP_TOPIC).ok_or(ErrorCode::CoordinatorNotAvailable)?;
+    let shard = shard_of(key, topic.partitions.len()).ok_or(ErrorCode::CoordinatorNotAvailable)?;
+    let leader = topic.partition(shard).and_then(|partition| partition.leader);
+    let broker = leader.and_then(|leader| image.broker(leader)).filter(|broker| !broker.fenced);
+    let endpoint = broker.and_then(|broker| broker.endpoint(&context.connection.listener.name));
+    match (broker, endpoint) {
+        (Some(broker), Some(endpoint)) => {
+            // A new shard has nothing to load; waiting for it spares the client a
+            // round of back-off.
+            let loaded = context.broker.groups.loaded(&image, key);
+            let _ = clock::within(LOADING_PATIENCE, loaded).await;
+            Ok((broker.id.0, Str::from(&endpoint.host), i32::from(endpoint.port)))
+        }
+        _ => Err(ErrorCode::CoordinatorNotAvailable),
+    }
+}
+
+/// The image, with the topic of groups in it: it is made when it is asked for
+/// first.
+async fn image_with_groups(context: &RequestContext<'_>) -> Result<Arc<ClusterImage>, ErrorCode> {
+    let image = context.image();
+    if image.topic(GROUP_TOPIC).is_some() {
+        return Ok(image);
+    }
+    let config = context.broker.config.current();
+    let segment_bytes = config.get(keys::OFFSETS_TOPIC_SEGMENT_BYTES).to_string();
+    let settings = [
+        ("cleanup.policy", "compact"),
+        ("compression.type", "producer"),
+        ("segment.bytes", &segment_bytes),
+    ];
+    let topic = CreateTopic {
+        name: GROUP_TOPIC.to_owned(),
+        partitions: config.get(keys::OFFSETS_TOPIC_NUM_PARTITIONS),
+        replication_factor: config.get(keys::OFFSETS_TOPIC_REPLICATION_FACTOR),
+        settings: settings.map(|(key, value)| (key.to_owned(), Some(value.to_owned()))).into(),
+        ..CreateTopic::default()
+    };
+    match context.broker.controller.create_topics(vec![topic], false).await {
+        Ok(mut results) => match results.pop() {
+            Some(Err(error)) if error.code != ErrorCode::TopicAlreadyExists => {
+                warn!("Topic {GROUP_TOPIC} cannot be made: {error}");
+                Err(ErrorCode::CoordinatorNotAvailable)
+            }
+            _ => Ok(context.image()),
+        },
+        Err(error) => {
+            warn!("Topic {GROUP_TOPIC} cannot be made: {error}");
+            Err(ErrorCode::CoordinatorNotAvailable)
+        }
+    }
+}
