@@ -50,6 +50,8 @@ mod snappy;
 pub mod snapshot;
 pub mod store;
 mod store_loading;
+#[cfg(test)]
+mod tests;
 pub mod time_index;
 pub mod txn_index;
 mod upkeep;
