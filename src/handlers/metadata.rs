@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::once::Named;
 use super::topic_view::{CLUSTER_OPERATIONS, NO_LEADER, TOPIC_OPERATIONS, View, ids, is_internal};
 use super::{RequestContext, auto_creation};
 use crate::cluster::{ClusterImage, PartitionRegistration, Topic};
 use crate::config::keys;
 use crate::controller::invalid_name;
-use crate::protocol::ErrorCode;
 use crate::protocol::messages::metadata_request::MetadataRequest;
 use crate::protocol::messages::metadata_response::{
     MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
+use crate::protocol::{ErrorCode, Str};
 use crate::types::BrokerId;
 
 /// First version in which an empty list means no topic instead of all.
@@ -36,7 +37,7 @@ pub async fn handle(context: &RequestContext<'_>, request: MetadataRequest) -> M
         let creates = request.allow_auto_topic_creation
             && context.broker.config.current().get(keys::AUTO_CREATE_TOPICS_ENABLE);
         let legal = unknown.iter().filter(|name| invalid_name(name).is_none());
-        let legal: Vec<String> = legal.cloned().collect();
+        let legal: Vec<String> = legal.map(ToString::to_string).collect();
         if creates && !legal.is_empty() {
             auto_creation::start(context, legal);
         }
@@ -58,7 +59,7 @@ pub async fn handle(context: &RequestContext<'_>, request: MetadataRequest) -> M
 /// What the client wants to know about.
 enum Asked {
     All,
-    Names(Vec<String>),
+    Names(Vec<Str>),
     /// Topics found by their ids, and ids that are nobody's.
     Ids(Vec<Arc<str>>, Vec<Uuid>),
 }
@@ -77,33 +78,24 @@ fn asked(
         return Err(ErrorCode::InvalidRequest);
     }
     if by_id {
+        let ids = topics.iter().map(|topic| topic.topic_id).filter(|id| !id.is_nil());
+        let ids = ids.collect::<Named<_>>().distinct();
         let (mut names, mut unknown) = (Vec::new(), Vec::new());
-        for id in topics.iter().map(|topic| topic.topic_id).filter(|id| !id.is_nil()) {
+        for id in ids {
             match image.topic_names.get(&id) {
-                Some(name) if !names.contains(name) => names.push(Arc::clone(name)),
-                None if !unknown.contains(&id) => unknown.push(id),
-                _ => {}
+                Some(name) => names.push(Arc::clone(name)),
+                None => unknown.push(id),
             }
         }
         return Ok(Asked::Ids(names, unknown));
     }
-    let mut names = Vec::with_capacity(topics.len().min(1024));
-    let mut seen = std::collections::HashSet::new();
-    for topic in topics {
-        let name = topic.name.as_deref().ok_or(ErrorCode::InvalidRequest)?;
-        if seen.insert(name) {
-            names.push(name.to_owned());
-        }
-    }
-    Ok(Asked::Names(names))
+    let names = topics.iter().map(|topic| topic.name.clone().ok_or(ErrorCode::InvalidRequest));
+    let names: Named<Str> = names.collect::<Result<_, _>>()?;
+    Ok(Asked::Names(names.distinct()))
 }
 
 /// The topics that are there, and the names of those that are not.
-fn describe(
-    view: View<'_>,
-    version: i16,
-    asked: Asked,
-) -> (Vec<MetadataResponseTopic>, Vec<String>) {
+fn describe(view: View<'_>, version: i16, asked: Asked) -> (Vec<MetadataResponseTopic>, Vec<Str>) {
     let of = |topic: &Topic| describe_topic(view, version, topic);
     match asked {
         Asked::All => (view.image.topics.values().map(|topic| of(topic)).collect(), Vec::new()),
@@ -177,7 +169,7 @@ fn describe_partition(
     }
 }
 
-fn unknown_topic(name: String) -> MetadataResponseTopic {
+fn unknown_topic(name: Str) -> MetadataResponseTopic {
     let error = match invalid_name(&name) {
         Some(_) => ErrorCode::InvalidTopicException,
         None => ErrorCode::UnknownTopicOrPartition,
@@ -185,13 +177,11 @@ fn unknown_topic(name: String) -> MetadataResponseTopic {
     MetadataResponseTopic {
         error_code: error.code(),
         is_internal: is_internal(&name),
-        name: Some(name.into()),
+        name: Some(name),
         ..Default::default()
     }
 }
 
-/// Brokers, cluster and controller. Clients cannot reach controllers, so one of
-/// the brokers, which all know the way, is told as controller (KIP-590).
 fn answer(context: &RequestContext<'_>, view: View<'_>) -> MetadataResponse {
     let brokers: Vec<_> = view
         .brokers()
@@ -203,13 +193,10 @@ fn answer(context: &RequestContext<'_>, view: View<'_>) -> MetadataResponse {
             ..Default::default()
         })
         .collect();
-    let alive: Vec<_> = view.image.unfenced_brokers().map(|broker| broker.id.0).collect();
-    let pick = context.broker.random.below(alive.len() as u64);
-    let controller_id = usize::try_from(pick).ok().and_then(|pick| alive.get(pick));
     MetadataResponse {
         brokers,
         cluster_id: Some((&context.broker.cluster_id).into()),
-        controller_id: controller_id.copied().unwrap_or(-1),
+        controller_id: view.any_broker(&context.broker.random),
         ..Default::default()
     }
 }
@@ -242,7 +229,7 @@ mod tests {
         let (known, unknown) =
             describe(view, version, asked(request, version, image).ok().unwrap());
         let known = known.into_iter().map(|topic| topic.name.unwrap_or_default().to_string());
-        known.chain(unknown).collect()
+        known.chain(unknown.iter().map(ToString::to_string)).collect()
     }
 
     #[test]

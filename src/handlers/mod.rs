@@ -9,11 +9,21 @@
 //! ApiVersions tell it. A request is dropped when its client hangs up, so a handler
 //! must leave sound state at each of its awaits.
 
+mod alter_configs;
+mod alteration;
 mod api_versions;
 mod auto_creation;
+mod config_view;
+mod controller_call;
+mod create_partitions;
+mod create_topics;
 mod delete_groups;
 mod delete_records;
+mod delete_topics;
+mod describe_cluster;
+mod describe_configs;
 mod describe_groups;
+mod describe_topic_partitions;
 pub mod error_code;
 mod fetch;
 mod fetch_answer;
@@ -22,10 +32,12 @@ mod fetch_session;
 mod find_coordinator;
 mod group_answers;
 mod heartbeat;
+mod incremental_alter_configs;
 mod init_producer_id;
 mod join_group;
 mod leader_hint;
 mod leave_group;
+mod list_config_resources;
 mod list_groups;
 mod list_offsets;
 mod metadata;
@@ -33,6 +45,7 @@ mod offset_commit;
 mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
+mod once;
 mod produce;
 mod produce_answer;
 mod sync_group;
@@ -43,7 +56,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-
 use tracing::{error, warn};
 
 pub use self::fetch_live::FetchSessions;
@@ -190,11 +202,20 @@ handlers! {
     DescribeGroups => (describe_groups), Broker;
     ListGroups => (list_groups), Broker;
     ApiVersions => (api_versions), Broker Controller;
+    CreateTopics => (create_topics), Broker;
+    DeleteTopics => (delete_topics), Broker;
     DeleteRecords => (delete_records), Broker;
     InitProducerId => (init_producer_id), Broker;
     OffsetForLeaderEpoch => (offset_for_leader_epoch), Broker;
+    DescribeConfigs => (describe_configs), Broker;
+    AlterConfigs => (alter_configs), Broker;
+    CreatePartitions => (create_partitions), Broker;
     DeleteGroups => (delete_groups), Broker;
+    IncrementalAlterConfigs => (incremental_alter_configs), Broker;
     OffsetDelete => (offset_delete), Broker;
+    DescribeCluster => (describe_cluster), Broker;
+    ListConfigResources => (list_config_resources), Broker;
+    DescribeTopicPartitions => (describe_topic_partitions), Broker;
 }
 
 /// Answers one frame. The dispatcher that listeners are given.

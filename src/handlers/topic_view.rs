@@ -1,6 +1,7 @@
 //! How topics, partitions and brokers look to a client of one listener. `[P]`
 
 use crate::cluster::{BrokerRegistration, ClusterImage, PartitionRegistration};
+use crate::sys::random::Random;
 use crate::types::BrokerId;
 
 /// "No leader" on the wire.
@@ -44,6 +45,15 @@ impl<'a> View<'a> {
             let endpoint = broker.endpoint(self.listener)?;
             Some((&**broker, &*endpoint.host, i32::from(endpoint.port)))
         })
+    }
+
+    /// Any broker that is not fenced; -1 when there is none. Clients cannot reach
+    /// controllers, so one of the brokers, which all know the way, is told as
+    /// controller (KIP-590).
+    pub fn any_broker(self, random: &Random) -> i32 {
+        let count = self.image.unfenced_brokers().count();
+        let pick = usize::try_from(random.below(count as u64)).unwrap_or(0);
+        self.image.unfenced_brokers().nth(pick).map_or(-1, |broker| broker.id.0)
     }
 
     /// Who leads, if the client can reach it.
