@@ -4,8 +4,12 @@
 pub mod command_line;
 pub mod config;
 pub mod logging;
+pub mod server;
 
 mod broker;
+
+pub use broker::{Broker, StartError};
+pub use config::Config;
 
 mod network;
 use ottla_protocol as protocol;

@@ -107,6 +107,7 @@ pub struct LifecycleHandle {
     state: watch::Receiver<BrokerState>,
     /// The epoch of this registration.
     pub epoch: i64,
+    patience: Duration,
 }
 
 impl LifecycleHandle {
@@ -120,6 +121,11 @@ impl LifecycleHandle {
         let mut state = self.state.clone();
         let reached = state.wait_for(|state| *state == wanted);
         within(patience, reached).await.is_some_and(|outcome| outcome.is_ok())
+    }
+
+    /// How long a change of state at the start may take.
+    pub fn patience(&self) -> Duration {
+        self.patience
     }
 
     /// The state of this moment.
@@ -154,7 +160,8 @@ pub async fn register(
     let (wish_sender, wish) = watch::channel(Wish::Fence);
     let (state, state_receiver) = watch::channel(BrokerState::Starting);
     let lifecycle = Lifecycle { controller, node, epoch, intervals, applied, wish, state };
-    Ok((lifecycle, LifecycleHandle { wish: wish_sender, state: state_receiver, epoch }))
+    let patience = intervals.registration;
+    Ok((lifecycle, LifecycleHandle { wish: wish_sender, state: state_receiver, epoch, patience }))
 }
 
 impl Lifecycle {

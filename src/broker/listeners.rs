@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use tracing::warn;
 
 use super::StartError;
+use crate::cluster;
 use crate::config::listeners::{Endpoint, SecurityProtocol, parse_ip_overrides};
 use crate::config::{Config, Key, keys};
 use crate::network::{
@@ -59,6 +60,21 @@ fn bind_one(
 /// would hold back fast links over long distances, so it stays with the kernel.
 fn given_size(config: &Config, key: Key<i32>) -> Option<usize> {
     config.is_set(key.name).then(|| usize::try_from(config.get(key)).ok()).flatten()
+}
+
+/// An endpoint as the broker registers it.
+pub fn registered(endpoint: &Endpoint) -> cluster::Endpoint {
+    cluster::Endpoint {
+        listener: endpoint.listener.as_str().into(),
+        host: endpoint.host.as_deref().unwrap_or_default().into(),
+        port: endpoint.port,
+        security_protocol: match endpoint.protocol {
+            SecurityProtocol::Plaintext => cluster::SecurityProtocol::Plaintext,
+            SecurityProtocol::Ssl => cluster::SecurityProtocol::Ssl,
+            SecurityProtocol::SaslPlaintext => cluster::SecurityProtocol::SaslPlaintext,
+            SecurityProtocol::SaslSsl => cluster::SecurityProtocol::SaslSsl,
+        },
+    }
 }
 
 /// What the connections of all listeners share.

@@ -96,6 +96,7 @@ pub struct Config {
     dynamic_broker: Settings,
     others: BTreeMap<String, Given>,
     warnings: Vec<String>,
+    without_file: bool,
     node: Node,
 }
 
@@ -129,6 +130,7 @@ impl Config {
             dynamic_broker: HashMap::new(),
             others: BTreeMap::new(),
             warnings: Vec::new(),
+            without_file: sources.file.is_none(),
             node: Node::default(),
         };
         for (key, given) in sources::gather(base, &sources)? {
@@ -202,6 +204,12 @@ impl Config {
     /// Identity, roles, addresses and directories of this node.
     pub fn node(&self) -> &Node {
         &self.node
+    }
+
+    /// True for a node that was started without a file, for trying things out: it
+    /// formats its directories itself.
+    pub fn is_without_file(&self) -> bool {
+        self.without_file
     }
 
     /// Things that a user should see in the log at the start.

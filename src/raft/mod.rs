@@ -33,7 +33,7 @@ pub use self::driver::{Raft, RaftError};
 pub use self::format::{FormatRequest, format};
 pub use self::metadata_log::{Bootstrap, Loaded, MetadataLog, MetadataLogOptions, OpenError};
 pub use self::snapshot_file::{SnapshotError, SnapshotWriter};
-pub use self::snapshots::SnapshotId;
+pub use self::snapshots::{Retention, SnapshotId};
 pub use self::voters::{ReplicaKey, Voter, VoterEndpoint, VoterSet};
 use crate::types::TopicId;
 

@@ -44,6 +44,11 @@ impl Client {
         self.send_bytes(&writer.into_bytes());
     }
 
+    /// Says which answer is the next, when bytes were sent by hand.
+    pub fn expect_correlation(&mut self, id: i32) {
+        self.correlation_id = id;
+    }
+
     /// Sends bytes as they are.
     pub fn send_bytes(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).unwrap();

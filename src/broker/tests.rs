@@ -1,0 +1,153 @@
+//! Whole brokers in this process, spoken to over sockets.
+
+use std::path::Path;
+
+use super::*;
+use crate::protocol::messages::api_versions_request::ApiVersionsRequest;
+use crate::protocol::messages::api_versions_response::ApiVersionsResponse;
+use crate::protocol::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
+use crate::protocol::messages::create_topics_response::CreateTopicsResponse;
+use crate::protocol::messages::metadata_request::MetadataRequest;
+use crate::protocol::messages::metadata_response::MetadataResponse;
+use crate::testing::client::Client;
+
+fn config(dir: &Path) -> Config {
+    let dir = dir.to_str().unwrap();
+    let overrides =
+        [("log.dirs", dir), ("listeners", "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0")];
+    Config::from_overrides(&overrides).unwrap()
+}
+
+fn client(broker: &Broker) -> Client {
+    Client::connect(broker.addresses()[0])
+}
+
+fn software() -> ApiVersionsRequest {
+    ApiVersionsRequest {
+        client_software_name: "test".into(),
+        client_software_version: "1".into(),
+        ..Default::default()
+    }
+}
+
+fn create(client: &mut Client, name: &str) -> i16 {
+    let topic = CreatableTopic {
+        name: name.into(),
+        num_partitions: 2,
+        replication_factor: 1,
+        ..Default::default()
+    };
+    let request =
+        CreateTopicsRequest { topics: vec![topic], timeout_ms: 10_000, ..Default::default() };
+    let response: CreateTopicsResponse = client.call(7, &request);
+    response.topics[0].error_code
+}
+
+fn topics(client: &mut Client) -> Vec<(String, usize)> {
+    let request = MetadataRequest { topics: None, ..Default::default() };
+    let response: MetadataResponse = client.call(12, &request);
+    let topic = |topic: &crate::protocol::messages::metadata_response::MetadataResponseTopic| {
+        (topic.name.as_ref().unwrap().to_string(), topic.partitions.len())
+    };
+    response.topics.iter().map(topic).collect()
+}
+
+#[tokio::test]
+async fn a_broker_starts_serves_stops_and_remembers() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::start(config(dir.path())).await.unwrap();
+    let mut one = client(&broker);
+    let versions: ApiVersionsResponse = one.call(4, &software());
+    assert_eq!(versions.error_code, 0);
+    assert!(versions.finalized_features.iter().any(|f| &*f.name == "metadata.version"));
+    assert_eq!(create(&mut one, "remembered"), 0);
+    assert_eq!(topics(&mut one), [("remembered".to_owned(), 2)]);
+    broker.stop().await;
+    assert!(one.is_closed());
+
+    let broker = Broker::start(config(dir.path())).await.unwrap();
+    let mut two = client(&broker);
+    assert_eq!(topics(&mut two), [("remembered".to_owned(), 2)]);
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn a_second_broker_on_the_same_directory_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = Broker::start(config(dir.path())).await.unwrap();
+    let refused = Broker::start(config(dir.path())).await.unwrap_err();
+    assert!(matches!(refused, StartError::Storage(_)), "{refused}");
+    assert!(refused.to_string().contains(".lock"), "{refused}");
+    let mut client = client(&first);
+    assert!(topics(&mut client).is_empty());
+    first.stop().await;
+}
+
+#[tokio::test]
+async fn an_unknown_version_of_api_versions_is_answered_in_version_0() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::start(config(dir.path())).await.unwrap();
+    let mut client = client(&broker);
+    // ApiVersions version 99, correlation id 1, null client id, and a body that
+    // nobody can know.
+    client.send_bytes(b"\0\0\0\x0d\0\x12\0\x63\0\0\0\x01\xff\xff\0\xaa\xbb");
+    client.expect_correlation(1);
+    let response: ApiVersionsResponse = client.receive(0).unwrap();
+    assert_eq!((response.error_code, response.api_keys.len()), (35, 1));
+    let versions: ApiVersionsResponse = client.call(5, &software());
+    assert_eq!(versions.error_code, 0, "the connection goes on");
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_served_closes_its_connection() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::start(config(dir.path())).await.unwrap();
+    let refused: [&[u8]; 3] = [
+        // No such API.
+        b"\0\0\0\x0a\x7f\0\0\0\0\0\0\x01\xff\xff",
+        // Metadata in a version that there is not.
+        b"\0\0\0\x0a\0\x03\0\x63\0\0\0\x01\xff\xff\0",
+        // Metadata version 1 with two thousand million topics.
+        b"\0\0\0\x0e\0\x03\0\x01\0\0\0\x01\xff\xff\x7f\xff\xff\xff",
+    ];
+    for bytes in refused {
+        let mut client = client(&broker);
+        let mut frame = u32::try_from(bytes.len() - 4).unwrap().to_be_bytes().to_vec();
+        frame.extend_from_slice(&bytes[4..]);
+        client.send_bytes(&frame);
+        assert!(client.is_closed(), "{bytes:?}");
+    }
+    // Fetch is no API of the controller here.
+    let mut controller = Client::connect(broker.controller_addresses()[0]);
+    controller.send_bytes(b"\0\0\0\x0a\0\x01\0\x04\0\0\0\x01\xff\xff");
+    assert!(controller.is_closed());
+    let mut controller = Client::connect(broker.controller_addresses()[0]);
+    let versions: ApiVersionsResponse = controller.call(4, &software());
+    assert_eq!(versions.error_code, 0);
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_that_means_another_broker_is_sent_to_look_for_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::start(config(dir.path())).await.unwrap();
+    let cluster = broker.parts.cluster_id.to_string();
+    let mut client = client(&broker);
+    for (cluster_id, node_id, error) in [
+        (Some(cluster.as_str()), 1, 0),
+        (Some(cluster.as_str()), 2, 129),
+        (Some("another"), 1, 129),
+        (Some("another"), -1, 42),
+        (None, 1, 42),
+    ] {
+        let cluster_id = cluster_id.map(Into::into);
+        let request = ApiVersionsRequest { cluster_id, node_id, ..software() };
+        let response: ApiVersionsResponse = client.call(5, &request);
+        assert_eq!(response.error_code, error, "{request:?}");
+    }
+    let nameless = ApiVersionsRequest::default();
+    let response: ApiVersionsResponse = client.call(3, &nameless);
+    assert_eq!((response.error_code, response.api_keys.len()), (42, 0));
+    broker.stop().await;
+}
