@@ -5,7 +5,7 @@ use std::io;
 use super::recovery::replay_segment;
 use super::retention::{DeletionReason, LogPosition, RetentionPolicy, SegmentSummary, deletable};
 use super::segment::Segment;
-use super::{Log, LogError};
+use super::{Log, LogError, LogKind};
 use crate::types::{Offset, Timestamp};
 
 /// A segment that was renamed and waits to be removed: readers may still be at it.
@@ -133,7 +133,8 @@ impl Log {
 
     fn find_deletable(&self, high_watermark: Offset) -> io::Result<Vec<DeletionReason>> {
         let policy = RetentionPolicy {
-            delete: self.config.cleanup_policy.delete,
+            // The metadata log goes by its snapshots only.
+            delete: self.kind == LogKind::Partition && self.config.cleanup_policy.delete,
             retention_ms: self.config.retention_ms,
             retention_bytes: self.config.retention_bytes,
         };

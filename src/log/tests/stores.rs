@@ -1,1 +1,357 @@
+//! Several logs in several directories: identity, placement, failure, deletion,
+//! clean and unclean stops.
 
+use std::collections::BTreeSet;
+use std::sync::Weak;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::*;
+use crate::log::meta_properties::MetaProperties;
+use crate::sys::disk::{Disk as _, Open};
+use crate::sys::memory_disk::Fault;
+use crate::sys::random::Random;
+use crate::types::{BrokerId, TopicPartition};
+
+/// The owner of a log, as a partition is one.
+#[derive(Debug)]
+struct Held(Mutex<Log>);
+
+impl LogHolder for Held {
+    fn with_log(&self, act: &mut dyn FnMut(&mut Log)) {
+        act(&mut self.0.lock());
+    }
+}
+
+/// A disk with formatted directories.
+struct Site {
+    disk: MemoryDisk,
+    clock: Arc<ManualClock>,
+    dirs: Vec<PathBuf>,
+}
+
+const TOPIC: TopicId = TopicId::from_u128(7777);
+
+fn name(partition: i32) -> TopicPartition {
+    TopicPartition::new("t", partition)
+}
+
+impl Site {
+    fn new(dirs: &[&str]) -> Self {
+        let disk = MemoryDisk::new();
+        for (at, dir) in dirs.iter().enumerate() {
+            disk.create_dir_all(Path::new(dir)).unwrap();
+            identity(1000 + at as u128).write(&disk, Path::new(dir)).unwrap();
+        }
+        let dirs = dirs.iter().map(PathBuf::from).collect();
+        Self { disk, clock: ManualClock::starting_at(START), dirs }
+    }
+
+    fn open(&self) -> Result<Arc<LogStore>, StoreError> {
+        let options = StoreOptions {
+            disk: self.disk.shared(),
+            clock: self.clock.clone(),
+            random: Random::from_seed(1),
+            log_dirs: self.dirs.clone(),
+            metadata_log_dir: self.dirs[0].clone(),
+            node_id: BrokerId(1),
+            recovery_threads_per_dir: 2,
+            producer_expiration_ms: 86_400_000,
+            open_files: 4,
+        };
+        LogStore::open(options).map(Arc::new)
+    }
+
+    fn loaded(&self) -> (Arc<LogStore>, LoadReport) {
+        let store = self.open().unwrap();
+        let report = store.load(&|_| small(), &|_, topic| topic != TOPIC).unwrap();
+        (store, report)
+    }
+
+    fn text(&self, path: &str) -> String {
+        String::from_utf8(self.disk.bytes(Path::new(path))).unwrap()
+    }
+
+    fn entries(&self, dir: &str) -> BTreeSet<String> {
+        let entries = self.disk.list(Path::new(dir)).unwrap();
+        entries.into_iter().map(|entry| entry.name).collect()
+    }
+}
+
+fn small() -> Arc<LogConfig> {
+    Arc::new(LogConfig { segment_bytes: 1000, index_interval_bytes: 100, ..LogConfig::default() })
+}
+
+fn identity(directory: u128) -> MetaProperties {
+    MetaProperties {
+        cluster_id: "some-cluster".to_owned(),
+        node_id: BrokerId(1),
+        directory_id: Some(TopicId::from_u128(directory)),
+    }
+}
+
+fn take(store: &LogStore, partition: i32) -> Arc<Held> {
+    let log = store.open_log(&name(partition), TOPIC, small(), None).unwrap();
+    let held = Arc::new(Held(Mutex::new(log)));
+    let weak: Weak<Held> = Arc::downgrade(&held);
+    store.attach(&name(partition), weak);
+    held
+}
+
+#[test]
+fn logs_are_spread_closed_and_found_again() {
+    let site = Site::new(&["/a", "/b"]);
+    let (store, _) = site.loaded();
+    assert_eq!((store.cluster_id(), store.previous_broker_epoch()), ("some-cluster", -1));
+    let held = (0..4).map(|partition| take(&store, partition)).collect::<Vec<_>>();
+    for directory in store.directories() {
+        assert_eq!(directory.log_count(), 2);
+    }
+    fill(&mut held[1].0.lock(), 30);
+    held[1].0.lock().high_watermark_advanced(Offset(25));
+    store.run_high_watermark_checkpoint();
+    let b = site.text("/b/replication-offset-checkpoint");
+    assert_eq!(b, "0\n2\nt 1 25\nt 3 0\n");
+    store.close_clean(42);
+    drop((held, store));
+    assert_eq!(site.text("/a/.kafka_cleanshutdown"), r#"{"version":0,"brokerEpoch":42}"#);
+    assert_eq!(site.text("/b/recovery-point-offset-checkpoint"), "0\n2\nt 1 30\nt 3 0\n");
+
+    let (store, report) = site.loaded();
+    assert_eq!(store.previous_broker_epoch(), 42);
+    assert_eq!((report.logs, report.recovered, report.strays), (4, 0, 0));
+    assert!(!site.disk.exists(Path::new("/a/.kafka_cleanshutdown")));
+    let log = store.open_log(&name(1), TOPIC, small(), None).unwrap();
+    assert_eq!(read_all(&log), values(0..30));
+    assert_eq!(log.marks().high_watermark(), Offset(25));
+}
+
+#[test]
+fn after_an_unclean_stop_logs_are_recovered_from_the_checkpoint() {
+    let site = Site::new(&["/a"]);
+    let (store, _) = site.loaded();
+    let held = take(&store, 0);
+    fill(&mut held.0.lock(), 40);
+    let rolled = held.0.lock().segments().last().unwrap().base();
+    store.run_flush();
+    assert_eq!(held.0.lock().recovery_point(), rolled);
+    store.run_checkpoints();
+    let expected = format!("0\n1\nt 0 {rolled}\n");
+    assert_eq!(site.text("/a/recovery-point-offset-checkpoint"), expected);
+    drop((held, store));
+    site.disk.process_killed();
+    let (store, report) = site.loaded();
+    assert_eq!((report.logs, report.recovered), (1, 1));
+    assert_eq!(read_all(&take(&store, 0).0.lock()), values(0..40));
+}
+
+#[test]
+fn a_kill_at_any_moment_of_the_stop_loses_nothing() {
+    for point in 0.. {
+        assert!(point < 500, "the stop never ends");
+        let site = Site::new(&["/a", "/b"]);
+        let (store, _) = site.loaded();
+        let held = [take(&store, 0), take(&store, 1)];
+        held.iter().for_each(|held| fill(&mut held.0.lock(), 12));
+        site.disk.break_with(Fault::stop(point));
+        store.close_clean(7);
+        let stopped = store.directories().iter().all(|d| d.health().is_online());
+        drop((held, store));
+        site.disk.process_killed();
+        let (store, report) = site.loaded();
+        assert_eq!(report.logs, 2);
+        for partition in 0..2 {
+            assert_eq!(read_all(&take(&store, partition).0.lock()), values(0..12), "{point}");
+        }
+        if stopped {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_directory_in_use_or_of_somebody_else_is_refused() {
+    let site = Site::new(&["/a", "/b"]);
+    let store = site.open().unwrap();
+    assert!(matches!(site.open(), Err(StoreError::Locked(path)) if path == Path::new("/a")));
+    drop(store);
+    let refused = |site: &Site| match site.open() {
+        Err(StoreError::Identity { path, .. }) => path,
+        other => panic!("{other:?}"),
+    };
+    let b = Path::new("/b");
+    let mut other = identity(1001);
+    other.cluster_id = "other".to_owned();
+    other.write(&site.disk, b).unwrap();
+    assert_eq!(refused(&site), b);
+    identity(1000).write(&site.disk, b).unwrap();
+    assert_eq!(refused(&site), b);
+    identity(3).write(&site.disk, b).unwrap();
+    assert_eq!(refused(&site), b);
+    let mut other = identity(1001);
+    other.node_id = BrokerId(2);
+    other.write(&site.disk, b).unwrap();
+    assert_eq!(refused(&site), b);
+    identity(1001).write(&site.disk, b).unwrap();
+    site.disk.create_dir_all(Path::new("/b/__cluster_metadata-0")).unwrap();
+    assert_eq!(refused(&site), b);
+    site.disk.remove_dir_all(Path::new("/b/__cluster_metadata-0")).unwrap();
+    site.disk.remove_file(Path::new("/b/meta.properties")).unwrap();
+    assert!(matches!(site.open(), Err(StoreError::NotFormatted(path)) if path == b));
+}
+
+#[test]
+fn a_directory_without_an_id_gets_one() {
+    let site = Site::new(&["/a"]);
+    MetaProperties { directory_id: None, ..identity(0) }
+        .write(&site.disk, Path::new("/a"))
+        .unwrap();
+    let store = site.open().unwrap();
+    let written = MetaProperties::read(&site.disk, Path::new("/a")).unwrap().unwrap();
+    assert_eq!(written.directory_id, Some(store.directories()[0].id()));
+}
+
+#[test]
+fn what_is_no_partition_or_there_twice_stops_the_start() {
+    let site = Site::new(&["/a", "/b"]);
+    let load = |site: &Site| site.open().unwrap().load(&|_| small(), &|_, _| false);
+    site.disk.create_dir_all(Path::new("/a/lost+found")).unwrap();
+    load(&site).unwrap();
+    site.disk.create_dir_all(Path::new("/a/my-backup")).unwrap();
+    assert!(matches!(load(&site), Err(StoreError::UnknownDirectory(_))));
+    site.disk.remove_dir_all(Path::new("/a/my-backup")).unwrap();
+    site.disk.create_dir_all(Path::new("/a/t-0")).unwrap();
+    site.disk.create_dir_all(Path::new("/b/t-0")).unwrap();
+    assert!(matches!(load(&site), Err(StoreError::Duplicate(..))));
+}
+
+#[test]
+fn one_directory_fails_and_the_others_go_on() {
+    let site = Site::new(&["/a", "/b"]);
+    let (store, _) = site.loaded();
+    let held = [take(&store, 0), take(&store, 1)];
+    let failures = Arc::new(Mutex::new(Vec::new()));
+    let heard = failures.clone();
+    store.on_failure(move |failure| heard.lock().push((failure.path.clone(), failure.fatal)));
+    site.disk.break_with(Fault::full(0).under("/b"));
+    fill(&mut held[0].0.lock(), 5);
+    assert!(append(&mut held[1].0.lock(), batch(&["x"])).is_err());
+    assert_eq!(*failures.lock(), [(PathBuf::from("/b"), false)]);
+    fill(&mut held[0].0.lock(), 9);
+    assert_eq!(read_all(&held[0].0.lock()), values(0..9));
+    // New logs go where there is a disk.
+    let log = take(&store, 2);
+    assert!(log.0.lock().dir().starts_with("/a"));
+    assert!(store.describe()[1].failure.is_some() && store.describe()[0].failure.is_none());
+    store.close_clean(1);
+    assert!(site.disk.exists(Path::new("/a/.kafka_cleanshutdown")));
+    assert!(!site.disk.exists(Path::new("/b/.kafka_cleanshutdown")));
+    site.disk.break_with(Fault::full(0));
+    store.directories()[0].health().fail(Path::new("/a"), &io::ErrorKind::StorageFull.into());
+    assert_eq!(failures.lock().last(), Some(&(PathBuf::from("/a"), true)));
+}
+
+#[test]
+fn a_deleted_log_goes_later_and_its_name_starts_anew() {
+    let site = Site::new(&["/a"]);
+    let (store, _) = site.loaded();
+    let held = take(&store, 0);
+    fill(&mut held.0.lock(), 20);
+    let slice = held.0.lock().read(Offset(0), Offset(20), 200, true).unwrap();
+    let end = held.0.lock().log_end_offset();
+    held.0.lock().flush(end).unwrap();
+    store.run_checkpoints();
+    store.delete(&[name(0)]).unwrap();
+    assert_eq!(site.text("/a/recovery-point-offset-checkpoint"), "0\n0\n");
+    assert!(append(&mut held.0.lock(), batch(&["x"])).is_err());
+    assert!(!slice.read().unwrap().is_empty(), "who was reading goes on");
+    let deleted = |site: &Site| site.entries("/a").iter().any(|name| name.ends_with("-delete"));
+    assert!(deleted(&site));
+    let again = take(&store, 0);
+    assert_eq!(again.0.lock().log_end_offset(), Offset(0));
+    store.run_removals();
+    assert!(deleted(&site));
+    site.clock.advance(Duration::from_secs(61));
+    store.run_removals();
+    assert!(!deleted(&site) && site.disk.exists(Path::new("/a/t-0")));
+    // What an earlier run left to be removed is removed as well.
+    site.disk.create_dir_all(Path::new("/a/t-9.0123456789abcdef0123456789abcdef-delete")).unwrap();
+    drop((held, again, store));
+    let (store, _) = site.loaded();
+    site.clock.advance(Duration::from_secs(61));
+    store.run_removals();
+    assert!(!deleted(&site));
+}
+
+#[test]
+fn logs_that_the_metadata_do_not_know_are_put_aside() {
+    let site = Site::new(&["/a"]);
+    let (store, _) = site.loaded();
+    let other = TopicId::from_u128(8888);
+    let log = store.open_log(&name(1), other, small(), None).unwrap();
+    let unknown = Arc::new(Held(Mutex::new(log)));
+    let weak: Weak<Held> = Arc::downgrade(&unknown);
+    store.attach(&name(1), weak);
+    let known = take(&store, 0);
+    fill(&mut unknown.0.lock(), 3);
+    fill(&mut known.0.lock(), 3);
+    drop(store.open_log(&name(2), TOPIC, small(), None).unwrap());
+    store.close_clean(1);
+    drop((unknown, known, store));
+    let (store, report) = site.loaded();
+    // Nothing was ever written to t-2: it does not even know its topic.
+    assert_eq!((report.logs, report.strays), (1, 2));
+    let strays = site.entries("/a").into_iter().filter(|name| name.ends_with("-stray"));
+    assert_eq!(strays.count(), 2);
+    assert_eq!(take(&store, 1).0.lock().log_end_offset(), Offset(0));
+    assert_eq!(read_all(&take(&store, 0).0.lock()), values(0..3));
+}
+
+#[test]
+fn a_truncation_is_in_the_checkpoint_before_anything_is_appended_again() {
+    let site = Site::new(&["/a"]);
+    let (store, _) = site.loaded();
+    let held = take(&store, 0);
+    fill(&mut held.0.lock(), 20);
+    held.0.lock().flush(Offset(20)).unwrap();
+    store.run_checkpoints();
+    assert_eq!(site.text("/a/recovery-point-offset-checkpoint"), "0\n1\nt 0 20\n");
+    held.0.lock().truncate_to(Offset(11)).unwrap();
+    assert_eq!(site.text("/a/recovery-point-offset-checkpoint"), "0\n1\nt 0 11\n");
+}
+
+#[test]
+fn a_flush_that_a_truncation_overtakes_counts_for_nothing() {
+    let site = Site::new(&["/a"]);
+    let (store, _) = site.loaded();
+    let held = take(&store, 0);
+    let mut log = held.0.lock();
+    fill(&mut log, 20);
+    let flush = log.begin_flush(Offset(20)).unwrap().unwrap();
+    log.truncate_to(Offset(5)).unwrap();
+    fill(&mut log, 25);
+    flush.run().unwrap();
+    log.finish_flush(&flush);
+    assert_eq!(log.recovery_point(), Offset(0));
+}
+
+#[test]
+fn directories_can_be_left_damaged_checkpoints() {
+    let site = Site::new(&["/a"]);
+    let (store, _) = site.loaded();
+    let held = take(&store, 0);
+    fill(&mut held.0.lock(), 20);
+    store.run_checkpoints();
+    store.run_high_watermark_checkpoint();
+    drop((held, store));
+    site.disk.process_killed();
+    for file in ["recovery-point-offset-checkpoint", "replication-offset-checkpoint"] {
+        let path = Path::new("/a").join(file);
+        site.disk.open(&path, Open::Create).unwrap();
+        site.disk.tamper(&path, |bytes| *bytes = b"0\n5\nt 0".to_vec());
+    }
+    let (store, report) = site.loaded();
+    assert_eq!((report.logs, report.recovered), (1, 1));
+    assert_eq!(read_all(&take(&store, 0).0.lock()), values(0..20));
+}
