@@ -4,7 +4,9 @@
 //! of a broker that is to be started. Exit codes: 0 when it went well, 1 when it
 //! failed, 2 when it was used wrongly.
 
+mod format;
 mod print;
+mod release;
 mod storage;
 
 use std::ffi::OsString;
@@ -167,9 +169,9 @@ mod tests {
         let (action, out, _) = ottla(&["--version"]);
         assert_eq!(code(&action), Some(0));
         assert!(out.starts_with("ottla "), "{out}");
-        let (action, out, _) = ottla(&["storage", "info", "--help"]);
+        let (action, out, _) = ottla(&["storage", "format", "--help"]);
         assert_eq!(code(&action), Some(0));
-        assert!(out.contains("--config"), "{out}");
+        assert!(out.contains("--ignore-formatted"), "{out}");
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! `ottla storage`: what kafka-storage does.
 
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Subcommand;
 
 use super::CommandError;
+use super::format::{self, Machine, directories};
 use crate::config::{Config, Sources};
 use crate::log::meta_properties::MetaProperties;
+use crate::sys::clock::{Clock as _, SystemClock};
 use crate::sys::disk::Disk;
 use crate::sys::random::Random;
 use crate::sys::real_disk::RealDisk;
@@ -16,6 +17,8 @@ use crate::types::uuid_text;
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Prepares data directories for a node.
+    Format(format::Arguments),
     /// Shows what the data directories belong to.
     Info {
         /// Properties file of the node.
@@ -28,6 +31,15 @@ pub enum Command {
 
 pub fn run(command: Command, out: &mut dyn Write) -> Result<u8, CommandError> {
     match command {
+        Command::Format(arguments) => {
+            let config = load(arguments.config.clone())?;
+            let machine = Machine {
+                disk: RealDisk::shared(),
+                random: Random::from_system(),
+                now: SystemClock::shared().wall(),
+            };
+            format::run(&arguments, &config, &machine, out)
+        }
         Command::Info { config } => info(&load(config)?, &*RealDisk::shared(), out),
         Command::RandomUuid => {
             writeln!(out, "{}", uuid_text(Random::from_system().uuid()))?;
@@ -38,12 +50,6 @@ pub fn run(command: Command, out: &mut dyn Write) -> Result<u8, CommandError> {
 
 fn load(file: Option<PathBuf>) -> Result<Config, CommandError> {
     Ok(Config::load(Sources::from_process(file, Vec::new()))?)
-}
-
-/// Every directory of the node once, sorted.
-fn directories(config: &Config) -> BTreeSet<PathBuf> {
-    let node = config.node();
-    node.log_dirs.iter().chain([&node.metadata_log_dir]).cloned().collect()
 }
 
 fn info(config: &Config, disk: &dyn Disk, out: &mut dyn Write) -> Result<u8, CommandError> {
