@@ -5,21 +5,22 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
+use uuid::Uuid;
 
 use super::bootstrap::default_records;
 use super::configs::ConfigRules;
 use super::journal::RaftJournal;
 use super::machine::{ControllerMachine, ControllerOptions};
 use super::publisher::{Publisher, Screens, SnapshotRules};
-use super::{ApiError, Controller, not_controller};
-use crate::cluster::ClusterImage;
-use crate::cluster::records::{MetadataRecord, RecordError};
+use super::{ApiError, Controller, RegisterController, not_controller};
+use crate::cluster::records::{MetadataRecord, RecordError, level};
+use crate::cluster::{ClusterImage, Endpoint, SecurityProtocol, features};
 use crate::raft::{
     Loaded, MetadataLog, MetadataLogOptions, OpenError, Raft, RaftError, ReplicaKey, VoterEndpoint,
 };
 use crate::replicated::{Machine as _, Runtime};
 use crate::sys::random::Random;
-use crate::types::Offset;
+use crate::types::{BrokerId, Offset};
 
 /// What a controller is started with.
 #[derive(Debug)]
@@ -102,6 +103,8 @@ impl ActiveController {
             random,
         } = start;
         let clock = Arc::clone(&log_options.clock);
+        let incarnation_id = random.uuid();
+        let listeners = endpoints.iter().map(listener).collect();
         let empty = ClusterImage::empty(cluster_id);
         let mut machine = ControllerMachine::new(empty, options, rules, random);
         let mut log = MetadataLog::open(log_options)?;
@@ -122,8 +125,12 @@ impl ActiveController {
         let began = runtime.begin(|machine, now| machine.activate(now, &bootstrap));
         began.map_err(|error| ControllerStartError::Begin(error.to_string()))?;
         let began_at = raft.log_end();
-        let serving = async move { runtime.run().await.map_err(|error| error.to_string()) };
         let controller = Controller { machine: handle, image, published };
+        let registering = register(controller.clone(), me.id, incarnation_id, listeners);
+        let serving = async move {
+            let (served, ()) = tokio::join!(runtime.run(), registering);
+            served.map_err(|error| error.to_string())
+        };
         Ok(Self { controller, serving: Box::pin(serving), raft, began_at })
     }
 
@@ -151,6 +158,40 @@ impl ControllerCloser {
     /// controller. Waits for the disk.
     pub fn close(&self) {
         self.raft.close();
+    }
+}
+
+/// Registers this controller once the log is bootstrapped, in formats that know
+/// of controllers (KIP-919).
+async fn register(
+    controller: Controller,
+    id: BrokerId,
+    incarnation_id: Uuid,
+    endpoints: Vec<Endpoint>,
+) {
+    let mut published = controller.watch();
+    let image = match published.wait_for(|image| image.metadata_version() > 0).await {
+        Ok(image) => Arc::clone(&image),
+        Err(_gone) => return,
+    };
+    drop(published);
+    if image.metadata_version() < level::CONTROLLER_REGISTRATION {
+        return;
+    }
+    let features = features::supported(&image);
+    let request = RegisterController { id, incarnation_id, endpoints, features };
+    if let Err(error) = controller.register_controller(request).await {
+        tracing::warn!("[ControllerRegistrationManager id={id}] {error}");
+    }
+}
+
+/// Controller listeners are not protected so far.
+fn listener(endpoint: &VoterEndpoint) -> Endpoint {
+    Endpoint {
+        listener: endpoint.name.as_str().into(),
+        host: endpoint.host.as_str().into(),
+        port: endpoint.port,
+        security_protocol: SecurityProtocol::Plaintext,
     }
 }
 
