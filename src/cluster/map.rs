@@ -27,7 +27,7 @@ pub struct SharedMap<K, V> {
 #[derive(Clone)]
 enum Node<K, V> {
     Leaf(Vec<(K, V)>),
-    Branch(Vec<(K, Arc<Node<K, V>>)>),
+    Branch(Vec<(K, Arc<Self>)>),
 }
 
 /// One difference between two maps.

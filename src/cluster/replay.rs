@@ -182,8 +182,9 @@ impl ClusterImage {
     }
 
     fn config(&mut self, record: &ConfigRecord) -> Result<(), ReplayError> {
-        let kind = ResourceType::from_code(record.resource_type)
-            .ok_or(ReplayError::UnknownCode("resource type", i64::from(record.resource_type)))?;
+        let kind = ResourceType::from_code(record.resource_type).ok_or_else(|| {
+            ReplayError::UnknownCode("resource type", i64::from(record.resource_type))
+        })?;
         let resource = ConfigResource::new(kind, &*record.resource_name);
         let mut settings = self.configs.get(&resource).cloned().unwrap_or_default();
         let map = Arc::make_mut(&mut settings);
@@ -422,7 +423,7 @@ fn leader(id: i32) -> Option<BrokerId> {
 
 fn recovery_state(code: i8) -> Result<LeaderRecoveryState, ReplayError> {
     let state = LeaderRecoveryState::from_code(code);
-    state.ok_or(ReplayError::UnknownCode("leader recovery state", i64::from(code)))
+    state.ok_or_else(|| ReplayError::UnknownCode("leader recovery state", i64::from(code)))
 }
 
 /// One directory for each replica. Records older than directories have none,
@@ -436,7 +437,7 @@ fn directories(given: &[Uuid], replicas: usize) -> Option<Vec<Uuid>> {
 
 fn read_endpoint(name: &Str, host: &Str, port: u16, code: i16) -> Result<Endpoint, ReplayError> {
     let security_protocol = SecurityProtocol::from_code(code)
-        .ok_or(ReplayError::UnknownCode("security protocol", i64::from(code)))?;
+        .ok_or_else(|| ReplayError::UnknownCode("security protocol", i64::from(code)))?;
     Ok(Endpoint { listener: Arc::from(name), host: Arc::from(host), port, security_protocol })
 }
 

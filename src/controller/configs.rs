@@ -18,6 +18,9 @@ const MAX_VALUE_LENGTH: usize = 32_767;
 
 const CORDONED_LOG_DIRS: &str = "cordoned.log.dirs";
 
+/// A key and the value that it shall have; none for its default.
+type NewValue = (String, Option<String>);
+
 /// Keys and values of one resource.
 type Map = BTreeMap<Arc<str>, Arc<str>>;
 
@@ -83,7 +86,7 @@ impl ControllerMachine {
         &self,
         resource: &ConfigResource,
         changes: &[(String, SettingChange)],
-    ) -> Result<Vec<(String, Option<String>)>, ApiError> {
+    ) -> Result<Vec<NewValue>, ApiError> {
         let current = self.current(resource);
         let mut values = Vec::with_capacity(changes.len());
         for (key, change) in changes {
@@ -137,7 +140,7 @@ impl ControllerMachine {
 
     fn write_settings(
         &self,
-        each: Vec<(&ConfigResource, Result<Vec<(String, Option<String>)>, ApiError>)>,
+        each: Vec<(&ConfigResource, Result<Vec<NewValue>, ApiError>)>,
         validate_only: bool,
     ) -> Result<Written, ApiError> {
         let mut records = Vec::new();
@@ -160,7 +163,7 @@ impl ControllerMachine {
     fn setting_records(
         &self,
         resource: &ConfigResource,
-        values: &[(String, Option<String>)],
+        values: &[NewValue],
     ) -> Result<Vec<MetadataRecord>, ApiError> {
         let before = self.current(resource);
         let mut after = before.clone();

@@ -33,7 +33,8 @@ pub use self::command::{
     RegisterController, ReplaceSettings, Results, SettingChange, TopicRef,
 };
 pub use self::configs::ConfigRules;
-pub use self::machine::{ControllerMachine, ControllerOptions};
+pub use self::machine::ControllerOptions;
+
 pub use self::publisher::SnapshotRules;
 pub use self::start::{
     ActiveController, ControllerCloser, ControllerStart, ControllerStartError, Serving,

@@ -11,8 +11,9 @@ use super::command::{
     AlterSettings, Answer, ApiError, BrokerHeartbeat, Command, CreatePartitions, CreateTopic,
     RegisterBroker, ReplaceSettings, SettingChange, TopicRef,
 };
+use super::machine::ControllerMachine;
 use super::machine::config_record;
-use super::{ConfigRules, ControllerMachine, ControllerOptions};
+use super::{ConfigRules, ControllerOptions};
 use crate::cluster::records::MetadataRecord;
 use crate::cluster::{ClusterImage, ConfigResource, ResourceType, feature_level, features};
 use crate::protocol::ErrorCode;

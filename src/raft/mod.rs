@@ -31,8 +31,8 @@ mod voters;
 
 pub use self::driver::{Raft, RaftError};
 pub use self::format::{FormatRequest, format};
-pub use self::metadata_log::{Bootstrap, Loaded, MetadataLog, MetadataLogOptions, OpenError};
-pub use self::snapshot_file::{SnapshotError, SnapshotWriter};
+pub use self::metadata_log::{Loaded, MetadataLog, MetadataLogOptions, OpenError};
+pub use self::snapshot_file::SnapshotError;
 pub use self::snapshots::{Retention, SnapshotId};
 pub use self::voters::{ReplicaKey, Voter, VoterEndpoint, VoterSet};
 use crate::types::TopicId;

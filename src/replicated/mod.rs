@@ -14,4 +14,4 @@ mod runtime;
 
 pub use self::journal::{Appended, Journal};
 pub use self::machine::{Decision, Machine, Now, Ticket};
-pub use self::runtime::{Handle, Observer, RunError, Runtime, Stopped};
+pub use self::runtime::{Handle, Observer, Runtime};

@@ -189,10 +189,9 @@ where
         let at_once = if atomic { records.len().max(1) } else { RECORDS_PER_BATCH };
         for records in records.chunks(at_once) {
             let appended = self.journal.append(records).map_err(RunError::Journal)?;
-            let mut offset = appended.first_offset;
-            for record in records {
+            for (count, record) in (0..).zip(records) {
+                let offset = appended.first_offset + count;
                 self.machine.replay(offset, record).map_err(RunError::Replay)?;
-                offset += 1;
             }
             self.observer.replayed(&self.machine, self.journal.next_offset());
         }
