@@ -223,6 +223,7 @@ fn parts(
         config: settings.clone(),
         controller: controller.clone(),
         partitions: PartitionTable::new(surroundings),
+        log_store: store.clone(),
         fetch_sessions: FetchSessions::new(
             usize::try_from(sessions).unwrap_or(0),
             machine.random.clone(),

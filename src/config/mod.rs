@@ -332,6 +332,15 @@ mod tests {
     }
 
     #[test]
+    fn the_file_that_comes_along_is_accepted_without_a_warning() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/config/server.properties");
+        let config =
+            Config::load(Sources { file: Some(path.into()), ..Sources::default() }).unwrap();
+        assert!(config.warnings().is_empty(), "{:?}", config.warnings());
+        assert_eq!(config.node().id, 1);
+    }
+
+    #[test]
     fn values_have_types_defaults_and_origins() {
         let config = from_file(&format!("{MINIMAL}num.partitions= 3 \nlog.dir=/a,/b\n")).unwrap();
         assert_eq!(config.get(keys::NUM_PARTITIONS), 3);

@@ -23,6 +23,7 @@ mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
 mod describe_groups;
+mod describe_log_dirs;
 mod describe_topic_partitions;
 pub mod error_code;
 mod fetch;
@@ -64,6 +65,7 @@ use crate::cluster::{ClusterImage, VersionRange};
 use crate::config::RuntimeConfig;
 use crate::controller::Controller;
 use crate::coordinator::GroupCoordinator;
+use crate::log::store::LogStore;
 use crate::network::{ConnectionInfo, PendingReply, Reply};
 use crate::partition::table::PartitionTable;
 use crate::protocol::apis::{Api, ListenerKind};
@@ -86,6 +88,8 @@ pub struct BrokerParts {
     pub controller: Controller,
     /// The partitions that have a replica here.
     pub partitions: PartitionTable,
+    /// Where the logs are.
+    pub log_store: Arc<LogStore>,
     /// What clients of incremental fetches want.
     pub fetch_sessions: FetchSessions,
     /// Coordinates the groups whose shards this broker leads.
@@ -209,6 +213,7 @@ handlers! {
     OffsetForLeaderEpoch => (offset_for_leader_epoch), Broker;
     DescribeConfigs => (describe_configs), Broker;
     AlterConfigs => (alter_configs), Broker;
+    DescribeLogDirs => (describe_log_dirs), Broker;
     CreatePartitions => (create_partitions), Broker;
     DeleteGroups => (delete_groups), Broker;
     IncrementalAlterConfigs => (incremental_alter_configs), Broker;
