@@ -22,7 +22,8 @@ use crate::types::Timestamp;
 /// Begins to log. A second call in one process changes nothing.
 pub fn init() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stdout);
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(io::stdout);
     let is_json = std::env::var("OTTLA_LOG_FORMAT").is_ok_and(|format| format == "json");
     let _ = if is_json {
         builder.json().flatten_event(true).with_timer(Utc).try_init()

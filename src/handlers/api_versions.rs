@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{RequestContext, is_served};
+use crate::cluster::features::KRAFT_VERSION;
 use crate::cluster::{ClusterImage, VersionRange};
 use crate::network::ClientSoftware;
 use crate::protocol::ErrorCode;
@@ -80,12 +81,12 @@ fn answer(
     image: &ClusterImage,
 ) -> ApiVersionsResponse {
     let served = Api::ALL.iter().filter(|api| is_served(**api, listener));
-    let supported = supported
-        .iter()
-        .filter(|(_, range)| range.max > 0 && (range.min > 0 || version >= TAKES_ZERO_MINIMUM));
+    let told_of =
+        |range: &VersionRange| range.max > 0 && (range.min > 0 || version >= TAKES_ZERO_MINIMUM);
     ApiVersionsResponse {
         api_keys: served.map(|api| told(*api)).collect(),
-        supported_features: supported
+        supported_features: (supported.iter())
+            .filter(|(_, range)| told_of(range))
             .map(|(name, range)| SupportedFeatureKey {
                 name: name.as_ref().into(),
                 min_version: range.min,
@@ -94,16 +95,29 @@ fn answer(
             })
             .collect(),
         finalized_features_epoch: image.offset.0,
-        finalized_features: (image.features.iter())
-            .map(|(name, level)| FinalizedFeatureKey {
-                name: name.as_ref().into(),
-                max_version_level: *level,
-                min_version_level: *level,
-                ..Default::default()
-            })
-            .collect(),
+        finalized_features: finalized(supported, image),
         ..Default::default()
     }
+}
+
+/// The levels in force of what this node can do. A directory that Apache Kafka
+/// wrote may say more; clients must not rely on it here.
+fn finalized(
+    supported: &BTreeMap<Arc<str>, VersionRange>,
+    image: &ClusterImage,
+) -> Vec<FinalizedFeatureKey> {
+    let kraft: Arc<str> = KRAFT_VERSION.into();
+    let kraft = std::iter::once((&kraft, &image.kraft_version)).filter(|(_, level)| **level > 0);
+    let in_force = image.features.iter().chain(kraft);
+    in_force
+        .filter(|(name, _)| supported.get(*name).is_some_and(|range| range.max > 0))
+        .map(|(name, level)| FinalizedFeatureKey {
+            name: name.as_ref().into(),
+            max_version_level: *level,
+            min_version_level: *level,
+            ..Default::default()
+        })
+        .collect()
 }
 
 /// `[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?`
