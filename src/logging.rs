@@ -28,7 +28,7 @@ pub fn init() {
     let _ = if is_json {
         builder.json().flatten_event(true).with_timer(Utc).try_init()
     } else {
-        builder.event_format(KafkaLine).try_init()
+        builder.with_ansi(false).event_format(KafkaLine).try_init()
     };
 }
 

@@ -170,7 +170,8 @@ impl Lifecycle {
     pub async fn run(mut self) {
         loop {
             let wish = *self.wish.borrow_and_update();
-            match self.controller.broker_heartbeat(self.heartbeat(wish)).await {
+            let heartbeat = self.heartbeat(wish);
+            match self.controller.broker_heartbeat(heartbeat).await {
                 Ok(reply) => self.answered(wish, reply),
                 Err(error) => warn!("[BrokerLifecycleManager id={}] {error}", self.node),
             }
@@ -179,17 +180,30 @@ impl Lifecycle {
             }
             let pause =
                 if self.is_about_to_change(wish) { HURRY } else { self.intervals.heartbeat };
-            if let Some(Err(_gone)) = within(pause, self.wish.changed()).await {
+            if !self.pause(pause).await {
                 return;
             }
         }
     }
 
-    fn heartbeat(&self, wish: Wish) -> BrokerHeartbeat {
+    /// Waits for the next heartbeat's time, or for a reason to send it now; false
+    /// when nobody wants the broker any more.
+    async fn pause(&mut self, pause: Duration) -> bool {
+        let is_starting = *self.state.borrow() == BrokerState::Starting;
+        let reason = async {
+            tokio::select! {
+                wish = self.wish.changed() => wish.is_ok(),
+                applied = self.applied.changed(), if is_starting => applied.is_ok(),
+            }
+        };
+        within(pause, reason).await.unwrap_or(true)
+    }
+
+    fn heartbeat(&mut self, wish: Wish) -> BrokerHeartbeat {
         BrokerHeartbeat {
             id: self.node,
             epoch: self.epoch,
-            metadata_offset: *self.applied.borrow(),
+            metadata_offset: *self.applied.borrow_and_update(),
             want_fence: wish == Wish::Fence,
             want_shut_down: wish == Wish::Stop,
             offline_directories: Vec::new(),

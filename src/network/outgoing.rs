@@ -64,7 +64,11 @@ impl Outgoing {
             }
             match self.send_some(stream) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(sent) => self.advance(sent),
+                Ok(sent) => {
+                    self.advance(sent);
+                    // A reader that takes everything shall not keep the thread.
+                    tokio::task::consume_budget().await;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     within(patience, stream.writable()).await.ok_or(io::ErrorKind::TimedOut)??;
