@@ -113,8 +113,8 @@ impl Log {
         };
         self.make_room(&outline)
             .and_then(|()| self.write_plan(&plan))
-            .and_then(|()| self.appended(update, &outline))
             .map_err(|error| self.explain(error))?;
+        self.appended(update, &outline).map_err(|error| self.broken(error))?;
         Ok(AppendInfo {
             first_offset: outline.first_offset,
             last_offset: outline.last_offset,
@@ -159,9 +159,8 @@ impl Log {
             Prepared::Duplicate(batch) => return Ok(self.appended_before(&batch)),
             Prepared::Update(update) => update,
         };
-        self.write_given(&given, &outline)
-            .and_then(|()| self.appended(update, &outline))
-            .map_err(|error| self.explain(error))?;
+        self.write_given(&given, &outline).map_err(|error| self.explain(error))?;
+        self.appended(update, &outline).map_err(|error| self.broken(error))?;
         Ok(AppendInfo {
             first_offset: first,
             last_offset: last,
@@ -240,6 +239,13 @@ impl Log {
             self.finish_flush(&flush);
         }
         Ok(())
+    }
+
+    /// The batches are in the file, but not everything beside it is: nothing may
+    /// be appended or read until the log is recovered, whatever the reason was.
+    fn broken(&self, error: io::Error) -> LogError {
+        self.health.fail(&self.folder.path, &error);
+        self.explain(error)
     }
 
     // ── rolling ─────────────────────────────────────────────────────────────

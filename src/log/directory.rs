@@ -16,7 +16,7 @@ use super::file_names::{
     CLEAN_SHUTDOWN, HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT,
 };
 use super::{LogMarks, Rewound};
-use crate::sys::disk::{Disk, DiskLock, read_small_file, replace_file};
+use crate::sys::disk::{Disk, DiskLock, is_exhaustion, read_small_file, replace_file};
 use crate::types::{DirectoryId, Offset, TopicPartition};
 
 /// No checkpoint comes near this; what is larger is none.
@@ -33,13 +33,20 @@ pub struct LogDirectory {
     id: DirectoryId,
     health: Arc<DirectoryHealth>,
     /// The logs that live here.
-    marks: Mutex<BTreeMap<TopicPartition, Arc<LogMarks>>>,
-    /// What the checkpoints say, by name: no write when nothing changed, and
-    /// one writer at a time.
-    written: Mutex<BTreeMap<&'static str, String>>,
+    logs: Mutex<Logs>,
+    /// Fingerprints of what the checkpoints say, by name: no write when nothing
+    /// changed, and one writer at a time.
+    written: Mutex<BTreeMap<&'static str, u64>>,
     /// A log in it was not closed as it should be.
     unclean: AtomicBool,
     _lock: Option<Box<dyn DiskLock>>,
+}
+
+#[derive(Debug, Default)]
+struct Logs {
+    marks: BTreeMap<TopicPartition, Arc<LogMarks>>,
+    /// Counts the logs that came and went.
+    changes: u64,
 }
 
 /// The clean-shutdown marker's contents; older ones are empty.
@@ -63,7 +70,7 @@ impl LogDirectory {
             path,
             id,
             health: DirectoryHealth::sound(),
-            marks: Mutex::default(),
+            logs: Mutex::default(),
             written: Mutex::default(),
             unclean: AtomicBool::new(false),
             _lock: lock,
@@ -87,21 +94,25 @@ impl LogDirectory {
 
     /// Number of logs in it.
     pub fn log_count(&self) -> usize {
-        self.marks.lock().len()
+        self.logs.lock().marks.len()
     }
 
     /// The logs in it, with their numbers.
     pub fn logs(&self) -> Vec<(TopicPartition, Arc<LogMarks>)> {
-        let marks = self.marks.lock();
-        marks.iter().map(|(name, marks)| (name.clone(), marks.clone())).collect()
+        let logs = self.logs.lock();
+        logs.marks.iter().map(|(name, marks)| (name.clone(), marks.clone())).collect()
     }
 
     pub(super) fn add(&self, name: &TopicPartition, marks: &Arc<LogMarks>) {
-        self.marks.lock().insert(name.clone(), marks.clone());
+        let mut logs = self.logs.lock();
+        logs.marks.insert(name.clone(), marks.clone());
+        logs.changes += 1;
     }
 
     pub(super) fn forget(&self, name: &TopicPartition) {
-        self.marks.lock().remove(name);
+        let mut logs = self.logs.lock();
+        logs.marks.remove(name);
+        logs.changes += 1;
     }
 
     /// Does something with the disk; an error takes the directory offline.
@@ -110,7 +121,9 @@ impl LogDirectory {
             return Err(io::Error::other("log directory is offline"));
         }
         act().inspect_err(|error| {
-            self.health.fail(&self.path, error);
+            if !is_exhaustion(error) {
+                self.health.fail(&self.path, error);
+            }
         })
     }
 
@@ -147,19 +160,23 @@ impl LogDirectory {
         // Collected under the lock of the writing, so that an older state never
         // overwrites a newer one.
         let mut written = self.written.lock();
-        let entries = {
-            let marks = self.marks.lock();
-            let entries = marks
-                .iter()
-                .filter_map(|(name, marks)| offset(marks).map(|offset| (name.clone(), offset)));
-            entries.collect::<Vec<_>>()
+        let mut entries = Vec::new();
+        let fingerprint = {
+            let logs = self.logs.lock();
+            let offsets = logs.marks.values().map(|marks| offset(marks));
+            let fingerprint = offsets.fold(logs.changes, mix);
+            if written.get(name) == Some(&fingerprint) {
+                return Ok(());
+            }
+            let known = logs.marks.iter();
+            entries.extend(known.filter_map(|(name, marks)| Some((name.clone(), offset(marks)?))));
+            fingerprint
         };
         let text = encode_offsets(entries.iter().map(|(name, offset)| (name, *offset)));
-        if written.get(name) == Some(&text) {
-            return Ok(());
-        }
         replace_file(&*self.disk, &self.path.join(name), text.as_bytes())?;
-        written.insert(name, text);
+        // An offset that moved between the two looks was written newer than its
+        // fingerprint says; the next run then writes once too often.
+        written.insert(name, fingerprint);
         Ok(())
     }
 
@@ -218,6 +235,12 @@ impl LogDirectory {
         let marker = serde_json::to_vec(&CleanShutdown { version: 0, broker_epoch })?;
         replace_file(&*self.disk, &self.path.join(CLEAN_SHUTDOWN), &marker)
     }
+}
+
+/// Adds an offset to a fingerprint; order counts.
+fn mix(fingerprint: u64, offset: Option<Offset>) -> u64 {
+    let offset = offset.map_or(u64::MAX, |offset| offset.0.cast_unsigned());
+    (fingerprint.rotate_left(5) ^ offset).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 impl Rewound for LogDirectory {

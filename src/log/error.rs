@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::sys::disk::is_exhaustion;
 use crate::types::{Offset, TopicId};
 
 /// Why a log cannot do something, the records and offsets being in order.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// Reading or writing failed; the log directory is offline from now on.
+    /// Reading or writing failed; the log directory is offline from now on,
+    /// unless only descriptors or memory had run out.
     #[error("{path}: {source}")]
     Storage {
         /// The log's directory.
@@ -136,13 +138,17 @@ impl DirectoryHealth {
         self.offline.store(false, Ordering::Release);
     }
 
-    /// An error of `path`, a log's directory, as the log reports it.
+    /// An error of `path`, a log's directory, as the log reports it. One of the
+    /// disk takes the directory offline; when descriptors have run out, say
+    /// because of very many connections, the next try may succeed.
     pub fn explain(&self, path: &Path, source: io::Error) -> LogError {
         let path = path.to_owned();
         if source.kind() == io::ErrorKind::InvalidData {
             return LogError::Corrupt { path, source };
         }
-        self.fail(&path, &source);
+        if !is_exhaustion(&source) {
+            self.fail(&path, &source);
+        }
         LogError::Storage { path, source }
     }
 }

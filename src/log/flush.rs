@@ -5,7 +5,7 @@
 //! moves the recovery point — unless the log was truncated meanwhile.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Log, LogError};
@@ -17,7 +17,7 @@ use crate::types::Offset;
 pub struct Flush {
     disk: Arc<dyn Disk>,
     files: Vec<Arc<dyn DiskFile>>,
-    dir: PathBuf,
+    dirs: Vec<PathBuf>,
     up_to: Offset,
     rewinds: u64,
 }
@@ -28,7 +28,7 @@ impl Flush {
         for file in &self.files {
             file.sync()?;
         }
-        self.disk.sync_dir(&self.dir)
+        self.dirs.iter().try_for_each(|dir| self.disk.sync_dir(dir))
     }
 }
 
@@ -58,10 +58,13 @@ impl Log {
             self.active.files_to_sync(false, &mut files)?;
         }
         self.producers.files_to_sync(&mut files)?;
+        let mut dirs = vec![self.folder.path.clone()];
+        // That there is this directory at all must be durable, too.
+        dirs.extend(self.folder.path.parent().filter(|_| self.dir_is_new).map(Path::to_owned));
         Ok(Flush {
             disk: self.folder.files.disk().clone(),
             files,
-            dir: self.folder.path.clone(),
+            dirs,
             up_to,
             rewinds: self.rewinds,
         })
@@ -71,6 +74,7 @@ impl Log {
     pub fn finish_flush(&mut self, flush: &Flush) {
         if flush.rewinds == self.rewinds && flush.up_to > self.recovery_point {
             self.recovery_point = flush.up_to;
+            self.dir_is_new = false;
             self.last_flush = self.clock.wall();
             self.publish_marks();
         }

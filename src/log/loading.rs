@@ -119,6 +119,7 @@ impl Loader {
             rewinds: 0,
             marks: Arc::new(LogMarks::default()),
             settled: was_clean && !self.report.changed_anything(),
+            dir_is_new: self.report.created,
             retired: false,
         };
         log.publish_marks();

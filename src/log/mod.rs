@@ -163,6 +163,8 @@ pub struct Log {
     /// Counts what makes a sync that is under way say nothing of the log any more.
     rewinds: u64,
     marks: Arc<LogMarks>,
+    /// The directory was created with this log; its name is not synced yet.
+    dir_is_new: bool,
     /// The directory is as a clean stop wants it.
     settled: bool,
     retired: bool,

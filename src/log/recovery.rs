@@ -75,12 +75,16 @@ impl Loader {
         let last = bases.last().copied();
         for base in bases {
             let Some(segment) = self.segments.get(&base) else { break };
-            let fault = segment.index_fault(Some(base) == last && base < doubtful)?;
+            let newest = Some(base) == last && base < doubtful;
+            let fault = match segment.index_fault(newest)? {
+                None if newest => unreadable(segment)?,
+                fault => fault,
+            };
             if base < doubtful && fault.is_none() {
                 continue;
             }
             if let Some(reason) = fault.filter(|_| base < doubtful) {
-                tracing::warn!(dir = %self.folder.path.display(), %base, reason, "rebuilding indexes");
+                tracing::warn!(dir = %self.folder.path.display(), %base, reason, "checking segment");
             }
             if self.check_segment(base)? > 0 {
                 self.delete_after(base)?;
@@ -236,6 +240,15 @@ pub(super) fn replay_segment(
         producers.replay(&facts(&batch), None)?;
     }
     Ok(())
+}
+
+/// Why the end of a segment cannot be found, if it cannot.
+fn unreadable(segment: &Segment) -> io::Result<Option<&'static str>> {
+    match segment.read_next_offset() {
+        Ok(_) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Some("batches are damaged")),
+        Err(error) => Err(error),
+    }
 }
 
 /// A batch's numbers, with its marker if it is one.

@@ -71,6 +71,14 @@ impl From<&BatchHeader> for Appended {
     }
 }
 
+/// What a search gave.
+enum Found {
+    Batch(BatchAt),
+    Nothing,
+    /// The index entry that it began with is wrong.
+    Distrusted,
+}
+
 /// Limits that a segment keeps to.
 #[derive(Clone, Copy, Debug)]
 pub struct IndexRules {
@@ -285,12 +293,35 @@ impl Segment {
 
     /// The first batch that ends at `target` or later.
     pub fn find(&self, target: Offset) -> io::Result<Option<BatchAt>> {
-        let mut found = None;
-        self.scan(self.start_for(target)?, |at| {
-            if at.header.last_offset() < target {
-                return ControlFlow::Continue(());
+        let entry = self.offsets.lookup(target)?;
+        if entry.position > 0 {
+            match self.find_from(entry.position, entry.offset, target) {
+                Ok(Found::Batch(at)) => return Ok(Some(at)),
+                Ok(Found::Nothing) => return Ok(None),
+                Ok(Found::Distrusted) => {}
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
+                Err(error) => return Err(error),
             }
-            found = Some(*at);
+        }
+        // Without an entry, or with one that points to no batch.
+        Ok(match self.find_from(0, Offset(i64::MAX), target)? {
+            Found::Batch(at) => Some(at),
+            Found::Nothing | Found::Distrusted => None,
+        })
+    }
+
+    /// Looks from `position` on, where a batch must begin that holds `known` or
+    /// what is before it.
+    fn find_from(&self, position: u64, known: Offset, target: Offset) -> io::Result<Found> {
+        let mut found = if position < self.size { Found::Nothing } else { Found::Distrusted };
+        self.scan(position, |at| {
+            if at.position == position && at.header.base_offset > known {
+                found = Found::Distrusted;
+            } else if at.header.last_offset() < target {
+                return ControlFlow::Continue(());
+            } else {
+                found = Found::Batch(*at);
+            }
             ControlFlow::Break(())
         })?;
         Ok(found)

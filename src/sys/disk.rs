@@ -105,6 +105,14 @@ impl dyn DiskFile {
     }
 }
 
+/// True when the system has run out of something that comes back: descriptors
+/// or memory. It says nothing about the disk.
+pub fn is_exhaustion(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let out_of = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+    error.raw_os_error().is_some_and(|code| out_of.iter().any(|e| e.raw_os_error() == code))
+}
+
 /// Replaces a small file as a whole, so that after a crash it holds either the
 /// old contents or the new: `<path>.tmp`, sync, rename, sync of the directory.
 /// Leaves no `.tmp` behind when it fails.

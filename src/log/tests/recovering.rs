@@ -150,6 +150,22 @@ fn an_index_that_lies_is_not_believed() {
 }
 
 #[test]
+fn damage_after_a_clean_stop_is_cut_as_well() {
+    let bench = Bench::small();
+    let (mut log, _) = bench.open();
+    fill(&mut log, 30);
+    let base = log.segments().last().unwrap().base();
+    log.close_clean().unwrap();
+    drop(log);
+    bench.disk.tamper(&bench.path(&format!("{:020}.log", base.0)), |bytes| {
+        bytes.truncate(bytes.len() - 5)
+    });
+    let (log, report) = bench.open_clean();
+    assert!(report.bytes_cut > 0);
+    assert_eq!(read_all(&log), values(0..29));
+}
+
+#[test]
 fn a_damaged_snapshot_is_passed_over() {
     let bench = Bench::small();
     let (mut log, _) = bench.open();
