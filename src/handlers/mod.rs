@@ -18,6 +18,8 @@ mod controller_call;
 mod create_partitions;
 mod create_topics;
 mod delete_groups;
+#[cfg(test)]
+mod data_tests;
 mod delete_records;
 mod delete_topics;
 mod describe_cluster;

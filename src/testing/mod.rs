@@ -2,5 +2,6 @@
 
 pub mod client;
 pub mod fuzz;
+pub mod node;
 pub mod script;
 mod tidy;
