@@ -21,6 +21,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
@@ -221,6 +222,7 @@ fn parts(
         node_id,
         cluster_id: store.cluster_id().into(),
         config: settings.clone(),
+        image: watch::Sender::new(Arc::new(ClusterImage::empty(store.cluster_id()))),
         controller: controller.clone(),
         partitions: PartitionTable::new(surroundings),
         log_store: store.clone(),
@@ -262,6 +264,7 @@ fn follow(parts: &Arc<BrokerParts>, runtimes: &Runtimes) -> Result<Follower, Sta
             let groups = following.groups.clone();
             runtime.spawn(async move { groups.topics_deleted(deleted).await });
         }
+        following.image.send_replace(Arc::new(image.clone()));
     };
     Follower::start(parts.controller.watch(), Box::new(apply), runtimes.first())
         .map_err(StartError::Thread)

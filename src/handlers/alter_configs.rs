@@ -56,7 +56,10 @@ async fn ask(
     }
     let count = wanted.len();
     match context.broker.controller.alter_configs(wanted, validate_only).await {
-        Ok(results) => results,
+        Ok(results) => {
+            context.caught_up().await;
+            results
+        }
         Err(error) => vec![Err(error); count],
     }
 }

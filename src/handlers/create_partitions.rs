@@ -22,7 +22,7 @@ pub async fn handle(
     let names: Vec<String> = wanted.iter().map(|topic| topic.topic.clone()).collect();
     let controller = &context.broker.controller;
     let growing = controller.create_partitions(wanted, request.validate_only);
-    let results = match within(request.timeout_ms, growing).await {
+    let results = match within(context, request.timeout_ms, growing).await {
         Ok(results) => results,
         Err(error) => names.iter().map(|_| Err(error.clone())).collect(),
     };

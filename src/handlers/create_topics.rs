@@ -24,8 +24,12 @@ pub async fn handle(
     let (topics, mut refused) = sort_out(request.topics);
     let names: Vec<String> = topics.iter().map(|topic| topic.name.clone()).collect();
     let controller = &context.broker.controller;
-    let results =
-        within(request.timeout_ms, controller.create_topics(topics, request.validate_only)).await;
+    let results = within(
+        context,
+        request.timeout_ms,
+        controller.create_topics(topics, request.validate_only),
+    )
+    .await;
     let config = context.broker.config.current();
     let mut answers: Vec<_> = match results {
         Ok(results) => names.iter().zip(results).map(|(n, r)| answer(n, &r, &config)).collect(),

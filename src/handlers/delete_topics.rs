@@ -29,7 +29,8 @@ pub async fn handle(
     }
     let (wanted, mut answers) = sort_out(&request, &context.image());
     let controller = &context.broker.controller;
-    let results = within(request.timeout_ms, controller.delete_topics(wanted.clone())).await;
+    let results =
+        within(context, request.timeout_ms, controller.delete_topics(wanted.clone())).await;
     match results {
         Ok(results) => {
             for (topic, result) in wanted.iter().zip(results) {

@@ -63,7 +63,10 @@ async fn ask(
     let count = wanted.len();
     let controller = &context.broker.controller;
     match controller.incremental_alter_configs(wanted, validate_only).await {
-        Ok(results) => results,
+        Ok(results) => {
+            context.caught_up().await;
+            results
+        }
         Err(error) => vec![Err(error); count],
     }
 }

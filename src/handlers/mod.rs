@@ -17,9 +17,9 @@ mod config_view;
 mod controller_call;
 mod create_partitions;
 mod create_topics;
-mod delete_groups;
 #[cfg(test)]
 mod data_tests;
+mod delete_groups;
 mod delete_records;
 mod delete_topics;
 mod describe_cluster;
@@ -59,6 +59,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::watch;
 use tracing::{error, warn};
 
 pub use self::fetch_live::FetchSessions;
@@ -86,7 +87,10 @@ pub struct BrokerParts {
     pub cluster_id: Arc<str>,
     /// Settings in force; take `current()` once per request.
     pub config: RuntimeConfig,
-    /// Decides on changes of metadata; its image is what the cluster looks like.
+    /// The cluster as far as its changes have taken effect on this broker: what
+    /// clients are told.
+    pub image: watch::Sender<Arc<ClusterImage>>,
+    /// Decides on changes of metadata; its image may be a moment ahead.
     pub controller: Controller,
     /// The partitions that have a replica here.
     pub partitions: PartitionTable,
@@ -122,9 +126,19 @@ pub struct RequestContext<'a> {
 }
 
 impl RequestContext<'_> {
-    /// The cluster as committed by now. Take it once per request.
+    /// The cluster as clients are told of it: what it says has taken effect here,
+    /// so that a partition that is led by this broker can be written to at once.
+    /// Take it once per request.
     pub fn image(&self) -> Arc<ClusterImage> {
-        self.broker.controller.image()
+        Arc::clone(&self.broker.image.borrow())
+    }
+
+    /// Waits until all that is committed by now has taken effect here.
+    pub async fn caught_up(&self) {
+        let committed = self.broker.controller.image().offset;
+        let mut image = self.broker.image.subscribe();
+        // The sender lives as long as the broker.
+        let _ = image.wait_for(|image| image.offset >= committed).await;
     }
 }
 
