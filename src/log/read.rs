@@ -162,7 +162,7 @@ impl Log {
             let end = if next_base <= up_to {
                 segment.size()
             } else {
-                segment.find(up_to)?.map_or(segment.size(), |at| at.position)
+                segment.find(up_to)?.map_or_else(|| segment.size(), |at| at.position)
             };
             let least = if at_least_one_batch { first.header.total_len } else { 0 };
             let limit = first.position.saturating_add(max_bytes.max(least) as u64);

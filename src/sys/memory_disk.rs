@@ -150,15 +150,13 @@ impl MemoryDisk {
     /// A file's bytes as a process sees them.
     pub fn bytes(&self, path: &Path) -> Vec<u8> {
         let contents = self.volume.lock().file(path).unwrap();
-        let bytes = contents.lock().now.clone();
-        bytes
+        contents.lock().now.clone()
     }
 
     /// The bytes of a file that survive any crash.
     pub fn synced_bytes(&self, path: &Path) -> Vec<u8> {
         let contents = self.volume.lock().file(path).unwrap();
-        let bytes = contents.lock().synced.clone();
-        bytes
+        contents.lock().synced.clone()
     }
 }
 

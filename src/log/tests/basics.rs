@@ -322,6 +322,44 @@ fn a_disk_that_cannot_be_written_still_serves_reads() {
 }
 
 #[test]
+fn the_machines_disk_does_what_the_one_in_memory_does() {
+    let machine = tempfile::tempdir().unwrap();
+    let bench = Bench::small();
+    let open = |recovery_point| {
+        let options = LogOptions {
+            files: OpenFiles::new(crate::sys::real_disk::RealDisk::shared(), 2),
+            recovery_point,
+            ..bench.options()
+        };
+        Log::open(&machine.path().join("t-0"), options).unwrap().0
+    };
+    let mut log = open(Offset(0));
+    fill(&mut log, 40);
+    let slice = log.read(Offset(30), Offset(40), 1000, true).unwrap();
+    assert!(slice.regions[0].file.descriptor().is_some());
+    log.flush(Offset(20)).unwrap();
+    log.truncate_to(Offset(35)).unwrap();
+    fill(&mut log, 50);
+    drop(log);
+    let mut log = open(Offset(20));
+    assert_eq!(read_all(&log), values(0..50));
+    log.close_clean().unwrap();
+    drop(log);
+    let newest = std::fs::read_dir(machine.path().join("t-0")).unwrap();
+    let newest = newest
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "log"))
+        .max()
+        .unwrap();
+    let whole = std::fs::read(&newest).unwrap();
+    std::fs::write(&newest, &whole[..whole.len() - 7]).unwrap();
+    let mut log = open(Offset(20));
+    assert_eq!(read_all(&log), values(0..49));
+    fill(&mut log, 60);
+    assert_eq!(read_all(&log), values(0..60));
+}
+
+#[test]
 fn another_topic_of_the_same_name_is_refused() {
     let bench = Bench::small();
     let (mut log, _) = bench.open();

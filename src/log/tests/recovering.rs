@@ -14,7 +14,7 @@ fn after_a_clean_stop_nothing_is_checked() {
         let len = bench.disk.bytes(&bench.path(segment)).len();
         let index = bench.disk.bytes(&bench.path(&segment.replace(".log", ".index")));
         let times = bench.disk.bytes(&bench.path(&segment.replace(".log", ".timeindex")));
-        assert!(len > 0 && index.len() % 8 == 0 && times.len() == 12);
+        assert!(len > 0 && index.len().is_multiple_of(8) && times.len() == 12);
     }
     let operations = bench.disk.operations();
     let (mut log, report) = bench.open_clean();
