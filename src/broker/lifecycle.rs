@@ -127,11 +127,6 @@ impl LifecycleHandle {
     pub fn patience(&self) -> Duration {
         self.patience
     }
-
-    /// The state of this moment.
-    pub fn state(&self) -> BrokerState {
-        *self.state.borrow()
-    }
 }
 
 /// Registers the broker, trying again while there is no active controller; then

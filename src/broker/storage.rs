@@ -1,7 +1,6 @@
 //! The broker's log directories: opened at the start, looked after in the
 //! background.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use tracing::{info, warn};
 
 use super::background::Job;
 use crate::cluster::{ClusterImage, ConfigResource};
-use crate::config::{Config, RuntimeConfig, keys, topic};
+use crate::config::{Config, keys, topic};
 use crate::log::LogConfig;
 use crate::log::store::{LogStore, StoreError, StoreOptions};
 use crate::sys::clock::Clock;

@@ -69,11 +69,6 @@ impl ClusterDelta {
         delta
     }
 
-    /// True when an applier has nothing to do.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
     fn created(&mut self, topic: &Arc<Topic>) {
         self.created_topics.push(Arc::clone(topic));
         for (index, partition) in topic.partitions.iter().enumerate() {

@@ -56,11 +56,6 @@ impl PartitionRegistration {
         let at = self.replicas.iter().position(|replica| *replica == broker)?;
         self.directories.get(at).copied()
     }
-
-    /// True while replicas are being added or removed.
-    pub fn is_reassigning(&self) -> bool {
-        !self.adding_replicas.is_empty() || !self.removing_replicas.is_empty()
-    }
 }
 
 /// Whether a leader was elected cleanly (KIP-704), with Kafka's numbers.

@@ -9,7 +9,7 @@ use super::CommandError;
 use super::format::{self, Machine, directories};
 use crate::config::{Config, Sources};
 use crate::log::meta_properties::MetaProperties;
-use crate::sys::clock::{Clock as _, SystemClock};
+use crate::sys::clock::SystemClock;
 use crate::sys::disk::Disk;
 use crate::sys::random::Random;
 use crate::sys::real_disk::RealDisk;

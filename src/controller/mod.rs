@@ -36,14 +36,12 @@ pub use self::configs::ConfigRules;
 pub use self::machine::ControllerOptions;
 
 pub use self::publisher::SnapshotRules;
-pub use self::start::{
-    ActiveController, ControllerCloser, ControllerStart, ControllerStartError, Serving,
-};
+pub use self::start::{ActiveController, ControllerCloser, ControllerStart, ControllerStartError};
 pub use self::topics::invalid_name;
 use crate::cluster::ClusterImage;
 use crate::protocol::ErrorCode;
 use crate::replicated::Handle;
-use crate::types::{BrokerId, Offset};
+use crate::types::BrokerId;
 
 /// Submits commands to the active controller and follows the committed image.
 /// Cheap to clone.
@@ -65,13 +63,6 @@ impl Controller {
     /// tells what it has to do.
     pub fn watch(&self) -> watch::Receiver<Arc<ClusterImage>> {
         self.published.clone()
-    }
-
-    /// The image once it holds the record at `offset`.
-    pub async fn image_at(&self, offset: Offset) -> Result<Arc<ClusterImage>, ApiError> {
-        let mut published = self.watch();
-        let image = published.wait_for(|image| image.offset >= offset).await;
-        image.map(|image| Arc::clone(&image)).map_err(|_| not_controller())
     }
 
     /// Creates topics (or only judges whether it would): one result each.

@@ -21,8 +21,8 @@ use self::group::command::{Answer, Command, Listing};
 use self::group::{GroupConfig, GroupMachine};
 use self::journal::{GroupJournal, Unobserved};
 use crate::cluster::ClusterImage;
-use crate::partition::Partition;
 use crate::partition::table::PartitionTable;
+use crate::partition::{Partition, PartitionError};
 use crate::protocol::ErrorCode;
 use crate::replicated::{Handle, Now, Runtime};
 use crate::sys::clock::Clock;
@@ -107,6 +107,10 @@ impl GroupCoordinator {
                         error!("Coordinator of {name} has stopped: {reason}");
                         sender.send_replace(ShardState::Failed);
                     }
+                }
+                Err(load::LoadError::Partition(PartitionError::NotLeaderOrFollower)) => {
+                    // Leadership comes, or is confirmed, with another epoch.
+                    sender.send_replace(ShardState::Failed);
                 }
                 Err(reason) => {
                     error!("Coordinator of {name} cannot be loaded: {reason}");

@@ -81,14 +81,12 @@ fn absolute(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use uuid::Uuid;
 
     use super::*;
 
     fn directory(failure: Option<&str>) -> DirectoryDescription {
         DirectoryDescription {
             path: "/data".into(),
-            id: Uuid::nil(),
             failure: failure.map(str::to_owned),
             space: Some((100, 40)),
             logs: vec![

@@ -132,11 +132,6 @@ impl<P> Session<P> {
         self.index.len()
     }
 
-    /// True when no partition is left.
-    pub fn is_empty(&self) -> bool {
-        self.index.is_empty()
-    }
-
     /// The epoch that the next request must carry.
     pub fn epoch(&self) -> i32 {
         self.epoch

@@ -53,6 +53,7 @@ mod produce;
 mod produce_answer;
 mod sync_group;
 mod topic_view;
+mod unregister_broker;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -237,6 +238,7 @@ handlers! {
     DescribeCluster => (describe_cluster), Broker;
     ListConfigResources => (list_config_resources), Broker;
     DescribeTopicPartitions => (describe_topic_partitions), Broker;
+    UnregisterBroker => (unregister_broker), Broker Controller;
 }
 
 /// Answers one frame. The dispatcher that listeners are given.

@@ -33,7 +33,6 @@ pub async fn handle(
             answer.partitions.push(OffsetDeleteResponsePartition {
                 partition_index: partition.partition_index,
                 error_code: error.code(),
-                ..OffsetDeleteResponsePartition::default()
             });
         }
         response.topics.push(answer);

@@ -270,12 +270,6 @@ impl Log {
         Ok(age > self.config.segment_ms.saturating_sub(self.roll_jitter))
     }
 
-    /// Starts a new segment at the log's end, whatever the old one holds.
-    pub fn roll(&mut self) -> Result<(), LogError> {
-        self.check_online()?;
-        self.roll_to(self.log_end).map_err(|error| self.explain(error))
-    }
-
     pub(super) fn roll_to(&mut self, expected_next: Offset) -> io::Result<()> {
         let base = expected_next.max(self.log_end);
         let now = self.clock.wall();

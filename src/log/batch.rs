@@ -49,8 +49,6 @@ const CODEC_MASK: i16 = 0b111;
 const APPEND_TIME_BIT: i16 = 1 << 3;
 const TRANSACTIONAL_BIT: i16 = 1 << 4;
 const CONTROL_BIT: i16 = 1 << 5;
-const DELETE_HORIZON_BIT: i16 = 1 << 6;
-
 /// Why bytes are not a sound batch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BatchError {
@@ -130,11 +128,6 @@ impl Attributes {
         }
     }
 
-    /// The same bits with the delete horizon flag set.
-    pub fn with_delete_horizon(self) -> Self {
-        Self(self.0 | DELETE_HORIZON_BIT)
-    }
-
     /// Part of a transaction, data or marker.
     pub fn is_transactional(self) -> bool {
         self.0 & TRANSACTIONAL_BIT != 0
@@ -143,11 +136,6 @@ impl Attributes {
     /// Holds a record for brokers and clients' machinery, not for consumers.
     pub fn is_control(self) -> bool {
         self.0 & CONTROL_BIT != 0
-    }
-
-    /// The base timestamp field holds a delete horizon (KIP-534).
-    pub fn has_delete_horizon(self) -> bool {
-        self.0 & DELETE_HORIZON_BIT != 0
     }
 }
 
@@ -302,11 +290,6 @@ impl BatchHeader {
     /// Codec of the records, `None` for one that does not exist.
     pub fn codec(&self) -> Option<Codec> {
         self.attributes.codec()
-    }
-
-    /// Until when tombstones and markers in this batch must stay (KIP-534).
-    pub fn delete_horizon(&self) -> Option<Timestamp> {
-        self.attributes.has_delete_horizon().then_some(self.base_timestamp)
     }
 }
 

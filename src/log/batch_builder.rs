@@ -125,11 +125,6 @@ impl BatchBuilder {
         self.count
     }
 
-    /// True before the first record.
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
     /// Bytes of the batch if nothing is added and nothing compressed.
     pub fn plain_len(&self) -> usize {
         HEADER_LEN + self.records.len()

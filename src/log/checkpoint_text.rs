@@ -37,9 +37,6 @@ pub enum CheckpointError {
         /// As found.
         found: usize,
     },
-    /// The bytes are no text.
-    #[error("file is not UTF-8")]
-    NotText,
     /// `partition.metadata` names no topic.
     #[error("topic id is missing or zero")]
     NoTopicId,

@@ -16,8 +16,6 @@ pub const RECOVERY_POINT_CHECKPOINT: &str = "recovery-point-offset-checkpoint";
 pub const LOG_START_CHECKPOINT: &str = "log-start-offset-checkpoint";
 /// Per partition: high watermark.
 pub const HIGH_WATERMARK_CHECKPOINT: &str = "replication-offset-checkpoint";
-/// Per compacted partition: first offset not yet cleaned.
-pub const CLEANER_CHECKPOINT: &str = "cleaner-offset-checkpoint";
 /// Initial metadata records, as formats before 4.4 left them.
 pub const BOOTSTRAP_CHECKPOINT: &str = "bootstrap.checkpoint";
 /// Belongs to tiered storage; not a partition.
@@ -30,9 +28,6 @@ pub const QUORUM_STATE: &str = "quorum-state";
 pub const LEADER_EPOCH_CHECKPOINT: &str = "leader-epoch-checkpoint";
 /// Topic id of a partition's directory.
 pub const PARTITION_METADATA: &str = "partition.metadata";
-/// Ending of a file that is being written and takes its place by a rename.
-pub const TEMPORARY: &str = ".tmp";
-
 /// The longest name that a directory may have.
 const MAX_NAME_LEN: usize = 255;
 const OFFSET_DIGITS: usize = 20;

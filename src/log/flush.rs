@@ -20,8 +20,6 @@ pub struct Flush {
     dirs: Vec<PathBuf>,
     up_to: Offset,
     rewinds: u64,
-    /// How often the epoch file had been written.
-    epochs_written: u64,
 }
 
 impl Flush {
@@ -49,8 +47,8 @@ impl Log {
 
     pub(super) fn collect_flush(&mut self, up_to: Offset) -> io::Result<Flush> {
         self.write_topic_id()?;
+        self.epochs.write()?;
         let mut files = Vec::new();
-        self.epochs.file_to_sync(&mut files)?;
         let from = self.recovery_point;
         let first = self.closed.range(..=from).next_back().map_or(from, |(base, _)| *base);
         for segment in self.closed.range_mut(first..up_to.max(first)).map(|(_, segment)| segment) {
@@ -69,7 +67,6 @@ impl Log {
             dirs,
             up_to,
             rewinds: self.rewinds,
-            epochs_written: self.epochs.written(),
         })
     }
 
@@ -78,7 +75,6 @@ impl Log {
         if flush.rewinds == self.rewinds && flush.up_to > self.recovery_point {
             self.recovery_point = flush.up_to;
             self.dir_is_new = false;
-            self.epochs.synced(flush.epochs_written);
             self.last_flush = self.clock.wall();
             self.publish_marks();
         }
@@ -133,6 +129,16 @@ impl Log {
         self.settled = true;
         self.publish_marks();
         Ok(())
+    }
+
+    /// Notes the topic's id beside a log that is new: without it a log that never
+    /// had a record would be a stray after a crash. It is made durable before the
+    /// first append.
+    pub(super) fn note_topic_id(&self) -> io::Result<()> {
+        match self.topic_id.filter(|_| self.topic_id_unwritten) {
+            Some(topic_id) => super::side_files::note_topic_id(&self.folder, topic_id),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn write_topic_id(&mut self) -> io::Result<()> {

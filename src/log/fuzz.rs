@@ -1,6 +1,7 @@
 //! Damaged batches, files and directories: nothing panics, nothing takes more
 //! memory than it may, and recovery keeps what is sound.
 
+use crate::log::append_plan::AppendPlan;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -115,7 +116,7 @@ fn assert_accepted_is_sound(mut plan: AppendPlan) {
         let plain = decompress(view.header().codec().unwrap(), view.payload(), UNFOLDED_LIMIT);
         for record in record::Records::new(view.header(), &plain.unwrap()) {
             assert_eq!(record.unwrap().offset, next);
-            next = next + 1;
+            next += 1;
         }
     }
     assert_eq!(next, Offset(1000) + plan.offset_count);

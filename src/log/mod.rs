@@ -63,14 +63,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use self::append::{AppendError, AppendInfo};
-pub use self::append_plan::{AppendOrigin, AppendPlan};
+pub use self::append_plan::AppendOrigin;
 pub use self::config::{CleanupPolicy, LogConfig};
 use self::cut::Doomed;
-pub use self::directory::LogDirectory;
 use self::epochs::Epochs;
 pub use self::error::{DirectoryHealth, LogError, ReadError};
 use self::files::{Folder, OpenFiles};
-pub use self::flush::Flush;
 pub use self::marks::LogMarks;
 use self::producer_files::ProducerFiles;
 pub use self::producers::{ProducerContext, Producers};
@@ -79,10 +77,6 @@ pub use self::recovery::RecoveryReport;
 pub use self::segment::TimestampAndOffset;
 use self::segment::{IndexRules, Segment};
 use self::side_files::EpochFile;
-pub use self::store::{
-    DirectoryDescription, DirectoryFailure, LogHolder, LogStore, StoreError, StoreOptions,
-};
-pub use self::store_loading::LoadReport;
 pub use self::txn_index::AbortedTransaction;
 pub use self::validate::AppendRules;
 use crate::sys::clock::Clock;
@@ -207,11 +201,6 @@ impl Log {
     /// Producers: what they sent last, and their open transactions.
     pub fn producers(&self) -> &Producers {
         self.producers.get()
-    }
-
-    /// Producers, to begin the verification of a transaction (KIP-890).
-    pub fn producers_mut(&mut self) -> &mut Producers {
-        self.producers.get_mut()
     }
 
     /// Forgets producers that were silent for `producer.id.expiration.ms`.

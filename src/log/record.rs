@@ -84,11 +84,6 @@ impl<'a> Headers<'a> {
         self.count
     }
 
-    /// True when there are none.
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
     /// Key and value of each. Keys are meant to be UTF-8 but nobody checks it.
     pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + use<'a> {
         let mut cursor = Cursor { rest: self.bytes };

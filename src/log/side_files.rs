@@ -1,15 +1,14 @@
 //! The small files beside a log's segments: epochs of its leaders, and which
 //! topic it belongs to.
 
-use std::io;
-use std::path::PathBuf;
+use std::io::{self, IoSlice};
 use std::sync::Arc;
 
 use super::checkpoint_text::{decode_partition_metadata, encode_partition_metadata};
 use super::epochs::Epochs;
 use super::file_names::{LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA};
 use super::files::Folder;
-use crate::sys::disk::{DiskFile, Open, read_small_file, replace_file, replace_file_unsynced};
+use crate::sys::disk::{Open, read_small_file, replace_file};
 use crate::types::{LeaderEpoch, Offset, TopicId};
 
 /// No side file comes near this; what is larger is none.
@@ -33,19 +32,11 @@ fn read_text(folder: &Folder, name: &str) -> io::Result<Option<String>> {
 /// Leader epochs with their file. A new epoch is in the file before the first
 /// record of it is in the log; what truncation takes away may stay in the file
 /// for a while, since loading cuts it to the log again.
-///
-/// The file is synced together with the records, not before: a start or a change
-/// of leaders brings a new epoch to every partition at once, and a file that a
-/// power failure has torn is made anew from the batches.
 #[derive(Debug)]
 pub struct EpochFile {
     folder: Arc<Folder>,
     epochs: Epochs,
-    /// The file lacks something.
     stale: bool,
-    /// How often the file was written, and how often before it was synced.
-    written: u64,
-    synced: u64,
 }
 
 impl EpochFile {
@@ -56,13 +47,12 @@ impl EpochFile {
                 .map_err(|error| invalid(format!("{LEADER_EPOCH_CHECKPOINT}: {error}")))?,
             None => Epochs::default(),
         };
-        Ok(Self { folder: folder.clone(), epochs, stale: false, written: 0, synced: 0 })
+        Ok(Self { folder: folder.clone(), epochs, stale: false })
     }
 
     /// Without entries, whatever the file says.
     pub fn empty(folder: &Arc<Folder>) -> Self {
-        let epochs = Epochs::default();
-        Self { folder: folder.clone(), epochs, stale: true, written: 0, synced: 0 }
+        Self { folder: folder.clone(), epochs: Epochs::default(), stale: true }
     }
 
     /// The epochs.
@@ -103,41 +93,18 @@ impl EpochFile {
     /// Brings the file up to date.
     pub fn write(&mut self) -> io::Result<()> {
         if self.stale {
-            let text = self.epochs.encode();
-            replace_file_unsynced(&**self.folder.files.disk(), &self.path(), text.as_bytes())?;
+            let path = self.folder.path.join(LEADER_EPOCH_CHECKPOINT);
+            replace_file(&**self.folder.files.disk(), &path, self.epochs.encode().as_bytes())?;
             self.stale = false;
-            self.written += 1;
         }
         Ok(())
-    }
-
-    /// Brings the file up to date; it is to be synced if it is not.
-    pub fn file_to_sync(&mut self, into: &mut Vec<Arc<dyn DiskFile>>) -> io::Result<()> {
-        self.write()?;
-        if self.written > self.synced {
-            into.push(self.folder.files.disk().open(&self.path(), Open::Read)?);
-        }
-        Ok(())
-    }
-
-    /// How often the file was written.
-    pub fn written(&self) -> u64 {
-        self.written
-    }
-
-    /// The file was synced after it had been written that often.
-    pub fn synced(&mut self, written: u64) {
-        self.synced = written;
-    }
-
-    fn path(&self) -> PathBuf {
-        self.folder.path.join(LEADER_EPOCH_CHECKPOINT)
     }
 }
 
 /// The topic id in `partition.metadata`; `None` when there is no such file.
 pub fn read_topic_id(folder: &Folder) -> io::Result<Option<TopicId>> {
-    let text = read_text(folder, PARTITION_METADATA)?;
+    // An empty one was on its way to the disk when the machine went down.
+    let text = read_text(folder, PARTITION_METADATA)?.filter(|text| !text.is_empty());
     text.map(|text| {
         decode_partition_metadata(&text)
             .map_err(|error| invalid(format!("{PARTITION_METADATA}: {error}")))
@@ -145,7 +112,20 @@ pub fn read_topic_id(folder: &Folder) -> io::Result<Option<TopicId>> {
     .transpose()
 }
 
-/// Writes `partition.metadata`.
+/// Writes `partition.metadata` without waiting for the disk: it outlives this
+/// process, though perhaps not the machine.
+pub fn note_topic_id(folder: &Folder, topic_id: TopicId) -> io::Result<()> {
+    let text = encode_partition_metadata(topic_id);
+    let path = folder.path.join(PARTITION_METADATA);
+    let draft = folder.path.join(format!("{PARTITION_METADATA}.tmp"));
+    let disk = folder.files.disk();
+    let file = disk.open(&draft, Open::Create)?;
+    file.set_len(0)?;
+    file.write_all_at(&mut [IoSlice::new(text.as_bytes())], 0)?;
+    disk.rename(&draft, &path)
+}
+
+/// Writes `partition.metadata`, durably.
 pub fn write_topic_id(folder: &Folder, topic_id: TopicId) -> io::Result<()> {
     let text = encode_partition_metadata(topic_id);
     replace_file(&**folder.files.disk(), &folder.path.join(PARTITION_METADATA), text.as_bytes())

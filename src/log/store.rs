@@ -100,8 +100,6 @@ pub trait LogHolder: Send + Sync {
 /// A directory that failed.
 #[derive(Clone, Debug)]
 pub struct DirectoryFailure {
-    /// Its identity.
-    pub id: DirectoryId,
     /// Where it is.
     pub path: PathBuf,
     /// What failed first.
@@ -116,8 +114,6 @@ pub struct DirectoryFailure {
 pub struct DirectoryDescription {
     /// Where it is.
     pub path: PathBuf,
-    /// Its identity.
-    pub id: DirectoryId,
     /// What failed, when it is offline.
     pub failure: Option<String>,
     /// Total and usable bytes of its volume, when it is online.
@@ -260,7 +256,6 @@ impl LogStore {
                 };
                 let metadata = Arc::ptr_eq(&failed, &store.metadata_directory);
                 listener(&DirectoryFailure {
-                    id: failed.id(),
                     path: failed.path().to_owned(),
                     reason: reason.to_owned(),
                     fatal: metadata || store.online().next().is_none(),
@@ -326,7 +321,10 @@ impl LogStore {
             ..self.log_options(&directory, config)
         };
         let (log, _) = Log::open(&path, options)?;
-        tracing::info!(partition = %name, dir = %path.display(), "created log");
+        if let Err(reason) = log.note_topic_id() {
+            tracing::warn!("The topic id of {name} is not written yet: {reason}");
+        }
+        tracing::info!("Created log for partition {name} in {}", path.display());
         self.host(name, &directory, log.marks(), Owner::Lent);
         Ok(log)
     }
@@ -364,16 +362,6 @@ impl LogStore {
         }
     }
 
-    /// How the metadata log is opened; `dir` for it is
-    /// `metadata_directory().path()` with `__cluster_metadata-0`.
-    pub fn metadata_log_options(&self, config: Arc<LogConfig>) -> LogOptions {
-        LogOptions {
-            kind: LogKind::Metadata,
-            rewound: None,
-            ..self.log_options(&self.metadata_directory, config)
-        }
-    }
-
     pub(super) fn host(
         &self,
         name: &TopicPartition,
@@ -393,11 +381,6 @@ impl LogStore {
         }
     }
 
-    /// The directory that a partition's log is in.
-    pub fn directory_of(&self, name: &TopicPartition) -> Option<DirectoryId> {
-        self.hosted.lock().get(name).map(|hosted| hosted.directory.id())
-    }
-
     /// What DescribeLogDirs tells.
     pub fn describe(&self) -> Vec<DirectoryDescription> {
         self.directories.iter().map(|directory| self.describe_one(directory)).collect()
@@ -409,7 +392,6 @@ impl LogStore {
         let logs = directory.logs().into_iter().map(|(name, marks)| (name, marks.size()));
         DirectoryDescription {
             path: directory.path().to_owned(),
-            id: directory.id(),
             failure: directory.health().first_failure(),
             space,
             logs: logs.collect(),

@@ -195,10 +195,9 @@ impl Accepting {
         admission: Admission,
     ) -> io::Result<()> {
         self.configure(&stream)?;
-        let local = stream.local_addr()?;
         let id = self.shared.next_id.fetch_add(1, Ordering::Relaxed);
         let listener = self.info.clone();
-        let info = ConnectionInfo { id, listener, peer, local, software: OnceLock::new() };
+        let info = ConnectionInfo { listener, peer, software: OnceLock::new() };
         // Taken off this runtime's poller; the runtime that serves it has its own.
         let stream = stream.into_std()?;
         let shared = self.shared.clone();

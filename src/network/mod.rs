@@ -60,14 +60,10 @@ pub struct ClientSoftware {
 /// What is known about the other end of a connection.
 #[derive(Debug)]
 pub struct ConnectionInfo {
-    /// Counts the connections of this broker.
-    pub id: u64,
     /// Where it came in.
     pub listener: Arc<ListenerInfo>,
     /// The client's address and port.
     pub peer: SocketAddr,
-    /// Our address and port as the client reached it.
-    pub local: SocketAddr,
     /// Set by the connection's first ApiVersions from version 3 on.
     pub software: OnceLock<ClientSoftware>,
 }

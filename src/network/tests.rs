@@ -280,7 +280,7 @@ async fn a_reader_that_does_not_drain_its_answers_is_not_read_from() {
     let mut slow = connect(&server).await;
     let requests = framed(b"Megabyte");
     // A thousand answers of a megabyte fit in no socket buffer.
-    let sent = tokio::time::timeout(Duration::from_secs(5), async {
+    let sent = crate::sys::clock::within(Duration::from_secs(5), async {
         for _ in 0..1000 {
             slow.write_all(&requests).await.unwrap();
         }
@@ -318,7 +318,7 @@ async fn half_sent_frames_that_use_up_the_memory_do_not_lock_out_a_good_client()
         let mut stream = connect(&server).await;
         stream.write_all(&90_000_000_u32.to_be_bytes()).await.unwrap();
         // Ends when the broker has seen these bytes or refuses to read on.
-        let half = tokio::time::timeout(Duration::from_millis(50), async {
+        let half = crate::sys::clock::within(Duration::from_millis(50), async {
             stream.write_all(&vec![0; 5 << 20]).await
         });
         let _ = half.await;
@@ -333,6 +333,7 @@ async fn half_sent_frames_that_use_up_the_memory_do_not_lock_out_a_good_client()
 }
 
 #[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the runtime's clock is the one that is paused")]
 async fn idle_connections_are_closed() {
     let server = start();
     let mut stream = connect(&server).await;

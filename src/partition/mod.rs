@@ -33,13 +33,12 @@ use self::role::State;
 use crate::log::store::LogHolder;
 use crate::log::{AppendError, Log, LogConfig, LogError, ReadError};
 use crate::sys::clock::Clock;
-use crate::types::{BrokerId, TopicId, TopicPartition};
+use crate::types::{BrokerId, TopicPartition};
 
 /// One partition's replica on this broker.
 #[derive(Debug)]
 pub struct Partition {
     name: TopicPartition,
-    topic_id: TopicId,
     local: BrokerId,
     clock: Arc<dyn Clock>,
     /// The log's, to be read without the lock.
@@ -98,14 +97,13 @@ impl Partition {
     /// A replica that neither leads nor follows yet.
     pub fn new(
         name: TopicPartition,
-        topic_id: TopicId,
         local: BrokerId,
         clock: Arc<dyn Clock>,
         log: Log,
     ) -> Arc<Self> {
         let config = ArcSwap::new(Arc::clone(log.config()));
         let state = Mutex::new(State::new(log));
-        Arc::new(Self { name, topic_id, local, clock, config, state })
+        Arc::new(Self { name, local, clock, config, state })
     }
 
     /// Topic and index.
@@ -117,11 +115,6 @@ impl Partition {
     pub fn set_config(&self, config: Arc<LogConfig>) {
         self.config.store(Arc::clone(&config));
         self.state.lock().log.set_config(config);
-    }
-
-    /// Identity of its topic.
-    pub fn topic_id(&self) -> TopicId {
-        self.topic_id
     }
 }
 

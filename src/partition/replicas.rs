@@ -111,11 +111,6 @@ impl Replicas {
         self.epoch_start
     }
 
-    /// All below this offset is committed.
-    pub fn high_watermark(&self) -> Offset {
-        self.high_watermark
-    }
-
     /// Number of replicas in sync, this broker among them.
     pub fn in_sync(&self) -> usize {
         self.isr.len()
@@ -171,11 +166,6 @@ impl Replicas {
         }
         self.high_watermark = lowest;
         Some(lowest)
-    }
-
-    /// Brings the high watermark down to a log end that was cut below it.
-    pub fn truncated_to(&mut self, leader_end: Offset) {
-        self.high_watermark = self.high_watermark.min(leader_end);
     }
 
     /// The first offset that some replica still holds, with this broker's own

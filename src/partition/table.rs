@@ -107,13 +107,6 @@ impl PartitionTable {
         find(self.topics.load().by_id.get(&topic), partition)
     }
 
-    /// All partitions that are online.
-    pub fn all(&self) -> Vec<Arc<Partition>> {
-        let topics = self.topics.load();
-        let hosted = topics.by_name.values().flat_map(|topic| &topic.partitions);
-        hosted.filter_map(|hosted| hosted.online().map(Arc::clone)).collect()
-    }
-
     /// Does what has to be done to get from one image to the next. What fails
     /// for one partition is logged, makes it offline and stops nothing else.
     pub fn apply(&self, delta: &ClusterDelta, image: &ClusterImage) {
@@ -173,7 +166,7 @@ impl PartitionTable {
                 let wanted = change.after.directory_of(*local);
                 let log = store.open_log(name, change.topic_id, config, wanted)?;
                 let clock = Arc::clone(clock);
-                let partition = Partition::new(name.clone(), change.topic_id, *local, clock, log);
+                let partition = Partition::new(name.clone(), *local, clock, log);
                 let holder: Arc<dyn LogHolder> = partition.clone();
                 store.attach(name, Arc::downgrade(&holder));
                 partition

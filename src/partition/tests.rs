@@ -18,7 +18,7 @@ use crate::log::{
 };
 use crate::sys::clock::ManualClock;
 use crate::sys::memory_disk::MemoryDisk;
-use crate::types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, Timestamp};
+use crate::types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, Timestamp, TopicId};
 
 const ME: BrokerId = BrokerId(1);
 const CONSUMER: Reader =
@@ -42,7 +42,7 @@ fn partition_with(config: LogConfig) -> Arc<Partition> {
         rewound: None,
     };
     let (log, _) = Log::open(Path::new("/data/t-0"), options).unwrap();
-    Partition::new(TopicPartition::new("t", 0), topic_id, ME, clock, log)
+    Partition::new(TopicPartition::new("t", 0), ME, clock, log)
 }
 
 fn news(leader: i32, epoch: i32, replicas: &[i32], isr: &[i32]) -> Leadership {

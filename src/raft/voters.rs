@@ -60,11 +60,6 @@ impl VoterSet {
         self.voters.len()
     }
 
-    /// True when nobody votes.
-    pub fn is_empty(&self) -> bool {
-        self.voters.is_empty()
-    }
-
     /// True when this replica votes. Where the set knows a directory, it must be
     /// the replica's.
     pub fn contains(&self, replica: ReplicaKey) -> bool {

@@ -152,12 +152,6 @@ impl MemoryDisk {
         let contents = self.volume.lock().file(path).unwrap();
         contents.lock().now.clone()
     }
-
-    /// The bytes of a file that survive any crash.
-    pub fn synced_bytes(&self, path: &Path) -> Vec<u8> {
-        let contents = self.volume.lock().file(path).unwrap();
-        contents.lock().synced.clone()
-    }
 }
 
 impl Contents {

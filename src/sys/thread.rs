@@ -20,7 +20,6 @@ pub enum Priority {
 const BACKGROUND_NICENESS: i32 = 10;
 
 /// Starts a thread.
-#[expect(clippy::disallowed_methods, reason = "this is the door to the machine's threads")]
 pub fn spawn(
     name: &str,
     priority: Priority,

@@ -10,8 +10,11 @@ use crate::types::Timestamp;
 /// The committed offsets of the groups of one shard: a fold over their records.
 #[derive(Clone, Debug, Default)]
 pub struct Offsets {
-    groups: BTreeMap<Arc<str>, BTreeMap<(Arc<str>, i32), CommittedOffset>>,
+    groups: BTreeMap<Arc<str>, ByPartition>,
 }
+
+/// Commits by topic and partition.
+type ByPartition = BTreeMap<(Arc<str>, i32), CommittedOffset>;
 
 impl Offsets {
     /// Folds a commit, or its end, into the state.
@@ -50,11 +53,6 @@ impl Offsets {
     ) -> impl Iterator<Item = (&Arc<str>, i32, &CommittedOffset)> {
         let offsets = self.groups.get(group).into_iter().flatten();
         offsets.map(|((topic, partition), value)| (topic, *partition, value))
-    }
-
-    /// True when a group has committed nothing.
-    pub fn is_empty(&self, group: &str) -> bool {
-        !self.groups.contains_key(group)
     }
 
     /// Groups that have committed something.

@@ -9,6 +9,8 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::log::meta_properties::MetaProperties;
+use crate::log::store::{LogHolder, LogStore, StoreError, StoreOptions};
+use crate::log::store_loading::LoadReport;
 use crate::sys::disk::{Disk as _, Open};
 use crate::sys::memory_disk::Fault;
 use crate::sys::random::Random;
