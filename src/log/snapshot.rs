@@ -186,6 +186,43 @@ mod tests {
     }
 
     #[test]
+    fn kafkas_snapshot_to_the_byte() {
+        // As Kafka 4.4.0 writes it: one producer in a transaction, one whose
+        // batches are not known.
+        let golden = concat!(
+            "000120dbbe5600000002000000000000004d0003000000090000000000000063000000040000",
+            "00000001e240000000070000000000000037000000000000004e0001ffffffffffffffffffff",
+            "ffff000000000000000000000005ffffffffffffffffffffffff",
+        );
+        let entries = [
+            SnapshotEntry {
+                producer_id: ProducerId(77),
+                epoch: ProducerEpoch(3),
+                last_sequence: 9,
+                last_offset: Offset(99),
+                offset_delta: 4,
+                timestamp: Timestamp(123_456),
+                coordinator_epoch: 7,
+                transaction_start: Some(Offset(55)),
+            },
+            SnapshotEntry {
+                producer_id: ProducerId(78),
+                epoch: ProducerEpoch(1),
+                last_sequence: -1,
+                last_offset: Offset::NONE,
+                offset_delta: 0,
+                timestamp: Timestamp(5),
+                coordinator_epoch: -1,
+                transaction_start: None,
+            },
+        ];
+        let bytes = encode(&entries);
+        let hex = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        assert_eq!(hex, golden);
+        assert_eq!(decode(&bytes), Ok(entries.to_vec()));
+    }
+
+    #[test]
     fn damage_is_noticed() {
         let good = encode(&[entry(), SnapshotEntry { transaction_start: None, ..entry() }]);
         assert_eq!(decode(&[]), Err(SnapshotError::BadLength(0)));
