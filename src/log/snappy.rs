@@ -101,8 +101,9 @@ impl<'a> Reader<'a> {
     fn skip_header(&mut self) -> io::Result<()> {
         let (header, rest) =
             self.rest.split_at_checked(HEADER_LEN).ok_or(io::ErrorKind::UnexpectedEof)?;
-        let compatible = header.last_chunk().map_or(0, |bytes| i32::from_be_bytes(*bytes));
-        if compatible < 1 {
+        // As Java's reader: the version counts, the compatible one does not.
+        let version = header.get(8..).and_then(|rest| rest.first_chunk());
+        if version.map_or(0, |bytes| i32::from_be_bytes(*bytes)) < 1 {
             return Err(io::Error::other("stream of an unknown version"));
         }
         self.rest = rest;
@@ -169,7 +170,10 @@ mod tests {
             assert!(unfold(&data, usize::MAX).is_err(), "{name}");
         }
         let mut unknown = header.clone();
-        unknown[15] = 0;
+        unknown[11] = 0;
         assert!(unfold(&unknown, 10).is_err());
+        let mut compatible = header;
+        compatible[15] = 0;
+        assert_eq!(unfold(&compatible, 10).unwrap(), b"");
     }
 }
