@@ -95,7 +95,7 @@ class Exchange:
         consumer.assign([TopicPartition(where.topic, where.partition, first)])
         digest, count, next_offset, times = hashlib.sha256(), 0, first, []
         while next_offset < end:
-            for message in consumer.consume(10_000, 5):
+            for message in consumer.consume(min(10_000, end - next_offset), 5):
                 if message.error():
                     raise KafkaException(message.error())
                 digest.update(repr((message.offset(), message.key(), message.value(), message.headers(), message.timestamp())).encode())
@@ -111,10 +111,9 @@ class Exchange:
             try:
                 return self.admin.list_offsets({where: spec})[where].result().offset
             except KafkaException as error:
-                if not error.args[0].retriable():
-                    raise
+                refused = error
                 time.sleep(0.1)
-        raise RuntimeError(f"{where}: no answer for long")
+        raise refused
 
 
 getattr(Exchange(sys.argv[1]), sys.argv[2])()

@@ -78,7 +78,7 @@ def read(settings, topic, partition):
     consumer.assign([where])
     seen = []
     while not seen or seen[-1][0] < end - 1:
-        messages = consumer.consume(10_000, 10)
+        messages = consumer.consume(min(10_000, end - (seen[-1][0] + 1 if seen else 0)), 10)
         if not messages:
             break
         for message in messages:

@@ -64,10 +64,12 @@ class Broker:
             "share.coordinator.state.topic.min.isr=1",
             *settings, ""])
 
-    def format(self):
+    def format(self, features=()):
+        """Makes the data directory; `features` are levels that Kafka is to start with, where they are not its newest."""
         arguments = ["format", "-t", CLUSTER_ID, "-c", self.properties, "--standalone"]
         if self.kafka:
-            software.sh(software.kafka_command("kafka.tools.StorageTool", *arguments))
+            levels = [word for feature in features for word in ("--feature", feature)]
+            software.sh(software.kafka_command("kafka.tools.StorageTool", *arguments, *levels))
         else:
             software.sh([self.binary, "storage", *arguments])
         return self

