@@ -13,7 +13,7 @@ use crate::protocol::messages::list_offsets_request::{ListOffsetsPartition, List
 use crate::protocol::messages::list_offsets_response::{
     ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse,
 };
-use crate::types::{LeaderEpoch, Timestamp};
+use crate::types::LeaderEpoch;
 
 /// Replica id of consumers.
 const CONSUMER: i32 = -1;
@@ -100,7 +100,8 @@ fn look_up(
     Ok(answer)
 }
 
-/// What a timestamp asks for; some are special from a version on.
+/// What a timestamp asks for; some are special from a version on, other negative
+/// ones are for versions to come.
 fn spec(timestamp: i64, version: i16) -> Result<OffsetSpec, ErrorCode> {
     let since = match timestamp {
         -3 => 7,
@@ -112,13 +113,13 @@ fn spec(timestamp: i64, version: i16) -> Result<OffsetSpec, ErrorCode> {
     if version < since {
         return Err(ErrorCode::UnsupportedVersion);
     }
-    let time = OffsetSpec::Timestamp(Timestamp(timestamp));
-    Ok(OffsetSpec::from_timestamp(timestamp).unwrap_or(time))
+    OffsetSpec::from_timestamp(timestamp).ok_or(ErrorCode::UnsupportedVersion)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::Timestamp;
 
     #[test]
     fn special_timestamps_are_known_from_their_version_on() {
@@ -130,6 +131,6 @@ mod tests {
             }
         }
         assert_eq!(spec(5, 1), Ok(OffsetSpec::Timestamp(Timestamp(5))));
-        assert_eq!(spec(-9, 1), Ok(OffsetSpec::Timestamp(Timestamp(-9))));
+        assert_eq!(spec(-9, 11), Err(ErrorCode::UnsupportedVersion));
     }
 }
