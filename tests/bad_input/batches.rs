@@ -51,8 +51,11 @@ fn record(offset_delta: i64, key: Option<&[u8]>, value: Option<&[u8]>) -> Vec<u8
     [varint(body.len() as i64), body].concat()
 }
 
+/// Key and value.
+type KeyValue<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
+
 impl Batch {
-    fn of(records: &[(Option<&[u8]>, Option<&[u8]>)]) -> Self {
+    fn of(records: &[KeyValue<'_>]) -> Self {
         let written = records.iter().enumerate();
         let written = written.map(|(delta, (key, value))| record(delta as i64, *key, *value));
         let now = now();
