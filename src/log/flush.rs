@@ -20,6 +20,8 @@ pub struct Flush {
     dirs: Vec<PathBuf>,
     up_to: Offset,
     rewinds: u64,
+    /// How often the epoch file had been written.
+    epochs_written: u64,
 }
 
 impl Flush {
@@ -47,8 +49,8 @@ impl Log {
 
     pub(super) fn collect_flush(&mut self, up_to: Offset) -> io::Result<Flush> {
         self.write_topic_id()?;
-        self.epochs.write()?;
         let mut files = Vec::new();
+        self.epochs.file_to_sync(&mut files)?;
         let from = self.recovery_point;
         let first = self.closed.range(..=from).next_back().map_or(from, |(base, _)| *base);
         for segment in self.closed.range_mut(first..up_to.max(first)).map(|(_, segment)| segment) {
@@ -67,6 +69,7 @@ impl Log {
             dirs,
             up_to,
             rewinds: self.rewinds,
+            epochs_written: self.epochs.written(),
         })
     }
 
@@ -75,6 +78,7 @@ impl Log {
         if flush.rewinds == self.rewinds && flush.up_to > self.recovery_point {
             self.recovery_point = flush.up_to;
             self.dir_is_new = false;
+            self.epochs.synced(flush.epochs_written);
             self.last_flush = self.clock.wall();
             self.publish_marks();
         }

@@ -104,7 +104,8 @@ impl Loader {
             clock,
             health,
             rewound,
-            topic_id_unwritten: topic_id.is_none() && id.is_some(),
+            // Where nothing was appended yet, the file may not be durable.
+            topic_id_unwritten: id.is_some() && (topic_id.is_none() || log_end == first),
             topic_id: id,
             closed: self.segments,
             active,

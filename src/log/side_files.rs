@@ -1,14 +1,15 @@
 //! The small files beside a log's segments: epochs of its leaders, and which
 //! topic it belongs to.
 
-use std::io::{self, IoSlice};
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::checkpoint_text::{decode_partition_metadata, encode_partition_metadata};
 use super::epochs::Epochs;
 use super::file_names::{LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA};
 use super::files::Folder;
-use crate::sys::disk::{Open, read_small_file, replace_file};
+use crate::sys::disk::{DiskFile, Open, read_small_file, replace_file, replace_file_unsynced};
 use crate::types::{LeaderEpoch, Offset, TopicId};
 
 /// No side file comes near this; what is larger is none.
@@ -32,11 +33,19 @@ fn read_text(folder: &Folder, name: &str) -> io::Result<Option<String>> {
 /// Leader epochs with their file. A new epoch is in the file before the first
 /// record of it is in the log; what truncation takes away may stay in the file
 /// for a while, since loading cuts it to the log again.
+///
+/// The file is synced together with the records, not before: a start or a change
+/// of leaders brings a new epoch to every partition at once, and a file that a
+/// power failure has torn is made anew from the batches.
 #[derive(Debug)]
 pub struct EpochFile {
     folder: Arc<Folder>,
     epochs: Epochs,
+    /// The file lacks something.
     stale: bool,
+    /// How often the file was written, and how often before it was synced.
+    written: u64,
+    synced: u64,
 }
 
 impl EpochFile {
@@ -47,12 +56,13 @@ impl EpochFile {
                 .map_err(|error| invalid(format!("{LEADER_EPOCH_CHECKPOINT}: {error}")))?,
             None => Epochs::default(),
         };
-        Ok(Self { folder: folder.clone(), epochs, stale: false })
+        Ok(Self { folder: folder.clone(), epochs, stale: false, written: 0, synced: 0 })
     }
 
     /// Without entries, whatever the file says.
     pub fn empty(folder: &Arc<Folder>) -> Self {
-        Self { folder: folder.clone(), epochs: Epochs::default(), stale: true }
+        let epochs = Epochs::default();
+        Self { folder: folder.clone(), epochs, stale: true, written: 0, synced: 0 }
     }
 
     /// The epochs.
@@ -93,11 +103,35 @@ impl EpochFile {
     /// Brings the file up to date.
     pub fn write(&mut self) -> io::Result<()> {
         if self.stale {
-            let path = self.folder.path.join(LEADER_EPOCH_CHECKPOINT);
-            replace_file(&**self.folder.files.disk(), &path, self.epochs.encode().as_bytes())?;
+            let text = self.epochs.encode();
+            replace_file_unsynced(&**self.folder.files.disk(), &self.path(), text.as_bytes())?;
             self.stale = false;
+            self.written += 1;
         }
         Ok(())
+    }
+
+    /// Brings the file up to date; it is to be synced if it is not.
+    pub fn file_to_sync(&mut self, into: &mut Vec<Arc<dyn DiskFile>>) -> io::Result<()> {
+        self.write()?;
+        if self.written > self.synced {
+            into.push(self.folder.files.disk().open(&self.path(), Open::Read)?);
+        }
+        Ok(())
+    }
+
+    /// How often the file was written.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// The file was synced after it had been written that often.
+    pub fn synced(&mut self, written: u64) {
+        self.synced = written;
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path.join(LEADER_EPOCH_CHECKPOINT)
     }
 }
 
@@ -117,12 +151,7 @@ pub fn read_topic_id(folder: &Folder) -> io::Result<Option<TopicId>> {
 pub fn note_topic_id(folder: &Folder, topic_id: TopicId) -> io::Result<()> {
     let text = encode_partition_metadata(topic_id);
     let path = folder.path.join(PARTITION_METADATA);
-    let draft = folder.path.join(format!("{PARTITION_METADATA}.tmp"));
-    let disk = folder.files.disk();
-    let file = disk.open(&draft, Open::Create)?;
-    file.set_len(0)?;
-    file.write_all_at(&mut [IoSlice::new(text.as_bytes())], 0)?;
-    disk.rename(&draft, &path)
+    replace_file_unsynced(&**folder.files.disk(), &path, text.as_bytes())
 }
 
 /// Writes `partition.metadata`, durably.

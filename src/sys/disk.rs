@@ -117,6 +117,17 @@ pub fn is_exhaustion(error: &io::Error) -> bool {
 /// old contents or the new: `<path>.tmp`, sync, rename, sync of the directory.
 /// Leaves no `.tmp` behind when it fails.
 pub fn replace_file(disk: &dyn Disk, path: &Path, contents: &[u8]) -> io::Result<()> {
+    replace(disk, path, contents, true)?;
+    path.parent().map_or(Ok(()), |parent| disk.sync_dir(parent))
+}
+
+/// The same without any sync: it holds when the process dies, but when the
+/// machine does it may be neither the old nor the new.
+pub fn replace_file_unsynced(disk: &dyn Disk, path: &Path, contents: &[u8]) -> io::Result<()> {
+    replace(disk, path, contents, false)
+}
+
+fn replace(disk: &dyn Disk, path: &Path, contents: &[u8], sync: bool) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(".tmp");
     let temporary = std::path::PathBuf::from(name);
@@ -124,14 +135,15 @@ pub fn replace_file(disk: &dyn Disk, path: &Path, contents: &[u8]) -> io::Result
         let file = disk.open(&temporary, Open::Create)?;
         file.set_len(0)?;
         file.write_at(contents, 0)?;
-        file.sync()?;
+        if sync {
+            file.sync()?;
+        }
         disk.rename(&temporary, path)
     })();
     if written.is_err() {
         let _ = disk.remove_file(&temporary);
     }
-    written?;
-    path.parent().map_or(Ok(()), |parent| disk.sync_dir(parent))
+    written
 }
 
 /// A small file as a whole, `None` when there is none; `InvalidData` when it is

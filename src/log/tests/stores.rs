@@ -301,8 +301,9 @@ fn logs_that_the_metadata_do_not_know_are_put_aside() {
     drop(store.open_log(&name(2), TOPIC, small(), None).unwrap());
     store.close_clean(1);
     drop((unknown, known, store));
+    // Nothing was ever written to t-2, and the file that names its topic was lost.
+    site.disk.remove_file(Path::new("/a/t-2/partition.metadata")).unwrap();
     let (store, report) = site.loaded();
-    // Nothing was ever written to t-2: it does not even know its topic.
     assert_eq!((report.logs, report.strays), (1, 2));
     let strays = site.entries("/a").into_iter().filter(|name| name.ends_with("-stray"));
     assert_eq!(strays.count(), 2);
