@@ -1,6 +1,7 @@
 //! Opening what a stop, clean or not, has left.
 
 use super::*;
+use crate::sys::disk::Disk as _;
 
 #[test]
 fn after_a_clean_stop_nothing_is_checked() {
@@ -289,4 +290,43 @@ fn the_metadata_log_is_checked_whole_and_keeps_its_snapshots() {
     assert_eq!(report.segments_checked, log.segments().count());
     assert_eq!(read_all(&log), values(0..30));
     assert!(bench.names().iter().all(|name| !name.ends_with(".snapshot")));
+}
+
+#[test]
+fn what_kafka_derived_from_its_batches_is_rebuilt_to_the_same_bytes() {
+    // A partition with lz4 batches from an idempotent producer, as Kafka 4.4.0
+    // left it after a clean stop.
+    const FILES: [(&str, &[u8]); 6] = [
+        ("00000000000000000000.log", include_bytes!("kafka/00000000000000000000.log")),
+        ("00000000000000000000.index", include_bytes!("kafka/00000000000000000000.index")),
+        ("00000000000000000000.timeindex", include_bytes!("kafka/00000000000000000000.timeindex")),
+        ("00000000000000001000.snapshot", include_bytes!("kafka/00000000000000001000.snapshot")),
+        ("leader-epoch-checkpoint", include_bytes!("kafka/leader-epoch-checkpoint")),
+        ("partition.metadata", include_bytes!("kafka/partition.metadata")),
+    ];
+    let bench = Bench::new(LogConfig::default());
+    bench.disk.create_dir_all(&bench.dir()).unwrap();
+    let put = |name: &str, contents: &[u8]| {
+        bench.disk.open(&bench.path(name), crate::sys::disk::Open::Create).unwrap();
+        bench.disk.tamper(&bench.path(name), |bytes| *bytes = contents.to_vec());
+    };
+    FILES.iter().for_each(|(name, contents)| put(name, contents));
+    // The time of the producer's batches, so that it has not expired.
+    let written = Timestamp(i64::from_be_bytes(FILES[0].1[35..43].try_into().unwrap()));
+    let clock = ManualClock::starting_at(written);
+    let options = || LogOptions { topic_id: None, clock: clock.clone(), ..bench.options() };
+    let (log, report) = bench.open_with(LogOptions { clean: true, ..options() }).unwrap();
+    assert_eq!((report, log.log_end_offset()), (RecoveryReport::default(), Offset(1000)));
+    drop(log);
+    // Now as after a crash: indexes of their full size, all zeros, and no state.
+    put(FILES[1].0, &[0; 10 << 20]);
+    put(FILES[2].0, &[0; 10_485_756]);
+    bench.disk.remove_file(&bench.path(FILES[3].0)).unwrap();
+    put(FILES[4].0, b"0\n0\n");
+    let (log, report) = bench.open_with(options()).unwrap();
+    assert_eq!((report.segments_checked, log.log_end_offset()), (1, Offset(1000)));
+    drop(log);
+    for (name, contents) in FILES {
+        assert_eq!(bench.disk.bytes(&bench.path(name)), contents, "{name}");
+    }
 }
