@@ -115,11 +115,15 @@ impl Broker {
         let controllers = serve(controllers, &shared)?;
         let follower = follow(&parts, &runtimes)?;
         let lifecycle = register(&parts, &store, &told_clients, &follower, &runtimes).await?;
-        let clients = serve(clients, &shared)?;
         lifecycle.wish(Wish::Serve);
         if !lifecycle.reaches(BrokerState::Running, lifecycle.patience()).await {
             return Err(StartError::StaysFenced);
         }
+        // The first client must find this broker in the cluster: some remember for
+        // minutes that there was none.
+        let running = parts.controller.image().offset;
+        let _ = follower.applied.clone().wait_for(|applied| *applied >= running).await;
+        let clients = serve(clients, &shared)?;
         let jobs = storage::jobs(&settings.current(), &store);
         let background =
             Background::start(jobs, machine.clock.clone()).map_err(StartError::Thread)?;
