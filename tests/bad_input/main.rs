@@ -53,7 +53,6 @@ fn start(runtime: &Runtime, dir: &str) -> Broker {
 }
 
 #[test]
-#[ignore = "has run against a broker of its own process only; see KAFKA_ADDRESS above"]
 fn bad_input_gets_its_error() {
     with_broker(|victim| {
         script::run("../tests/bad_input/answers.script", |line| victim.step(line));
@@ -63,7 +62,6 @@ fn bad_input_gets_its_error() {
 /// Kafka unfolds whatever it is sent. We need not do the same, but must not fall
 /// over it.
 #[test]
-#[ignore = "has run against a broker of its own process only; see KAFKA_ADDRESS above"]
 fn bombs_are_survived() {
     with_broker(|victim| {
         assert_eq!(victim.step("create bombed 1 1"), "NONE");
@@ -102,7 +100,6 @@ fn frame(api: Api, version: i16, body: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-#[ignore = "has run against a broker of its own process only; see KAFKA_ADDRESS above"]
 fn versions_that_are_not_served_close_the_connection() {
     with_broker(|victim| {
         for (api, low, high) in served(victim.address) {
@@ -119,7 +116,6 @@ fn versions_that_are_not_served_close_the_connection() {
 
 /// Every array of every request claims 2,147,483,647 elements.
 #[test]
-#[ignore = "has run against a broker of its own process only; see KAFKA_ADDRESS above"]
 fn huge_arrays_close_the_connection() {
     let schemas: BTreeMap<String, wire::Message> =
         wire::schemas().into_iter().map(|schema| (schema.name.clone(), schema)).collect();
@@ -149,7 +145,6 @@ fn huge_arrays_close_the_connection() {
 /// Requests that can be read but make no sense, of every API and version: no
 /// handler panics over them.
 #[test]
-#[ignore = "has run against a broker of its own process only; see KAFKA_ADDRESS above"]
 fn senseless_requests_are_survived() {
     static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let before = std::panic::take_hook();

@@ -5,6 +5,7 @@
 //! up: `replay` collects group records while the shard loads, [`GroupMachine::go_live`]
 //! turns them into groups, and from then on the machine is ahead of its log.
 
+mod answers;
 mod classic;
 pub mod command;
 mod member;
@@ -162,7 +163,7 @@ impl GroupMachine {
             None
         };
         if let Some(error) = refusal {
-            out.answers.push(classic::refuse_join(ticket, &join.member, error));
+            out.answers.push(answers::refuse_join(ticket, &join.member, error));
             return out;
         }
         let is_new = !self.groups.contains_key(&join.group);
@@ -184,7 +185,7 @@ impl GroupMachine {
         let mut out = Decision::nothing();
         let id = sync.identity.group.clone();
         match self.group(&id) {
-            None => out.answers.push((ticket, classic::refuse_sync(ErrorCode::UnknownMemberId))),
+            None => out.answers.push((ticket, answers::refuse_sync(ErrorCode::UnknownMemberId))),
             Some(group) => group.sync(now, ticket, sync, &mut out),
         }
         self.arm(&id);
