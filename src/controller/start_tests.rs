@@ -193,33 +193,6 @@ async fn a_snapshot_is_written_when_the_log_has_grown_and_read_again() {
     node.stop().await;
 }
 
-#[tokio::test]
-async fn many_commands_share_a_sync() {
-    let disk = formatted();
-    let node = start(&disk).unwrap();
-    node.broker().await.unwrap();
-    let before = disk.operations();
-    let creating = (0..100).map(|number| {
-        let controller = node.controller.clone();
-        tokio::spawn(async move {
-            let topic = CreateTopic {
-                name: format!("t{number}"),
-                partitions: 1,
-                replication_factor: 1,
-                ..CreateTopic::default()
-            };
-            controller.create_topics(vec![topic], false).await
-        })
-    });
-    for created in creating.collect::<Vec<_>>() {
-        created.await.unwrap().unwrap().pop().unwrap().unwrap();
-    }
-    let operations = disk.operations() - before;
-    // Each append is one operation; a sync for each would double them.
-    assert!(operations < 160, "{operations} operations for 100 topics");
-    node.stop().await;
-}
-
 /// Creates topics until the disk breaks; those that were acknowledged.
 async fn create_until_broken(disk: &MemoryDisk) -> Vec<String> {
     let mut done = Vec::new();
