@@ -199,6 +199,42 @@ pub struct RegisterController {
     pub features: BTreeMap<Arc<str>, VersionRange>,
 }
 
+/// In which direction a feature's level may go, with Kafka's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpgradeType {
+    /// A number that means nothing; always refused.
+    Unknown = 0,
+    /// Up.
+    Upgrade = 1,
+    /// Down, as long as nothing is lost.
+    SafeDowngrade = 2,
+    /// Down, whatever is lost.
+    UnsafeDowngrade = 3,
+}
+
+impl UpgradeType {
+    /// The kind with Kafka's number.
+    pub fn from_code(code: i8) -> Self {
+        match code {
+            1 => Self::Upgrade,
+            2 => Self::SafeDowngrade,
+            3 => Self::UnsafeDowngrade,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// A feature that is to have another level.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeatureUpdate {
+    /// The feature's name.
+    pub name: String,
+    /// The level; 0 turns it off.
+    pub level: i16,
+    /// Whether it may go down.
+    pub upgrade: UpgradeType,
+}
+
 /// Everything that the controller can be asked.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
@@ -222,6 +258,8 @@ pub enum Command {
     UnregisterBroker(BrokerId),
     /// Register a controller.
     RegisterController(RegisterController),
+    /// Change feature levels; `true` to only judge.
+    UpdateFeatures(Vec<FeatureUpdate>, bool),
 }
 
 /// What commands are answered with, in the same order.

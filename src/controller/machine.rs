@@ -244,6 +244,9 @@ impl ControllerMachine {
             Command::Heartbeat(heartbeat) => self.heartbeat(now, &heartbeat),
             Command::UnregisterBroker(broker) => self.unregister_broker(broker),
             Command::RegisterController(controller) => self.register_controller(controller),
+            Command::UpdateFeatures(updates, validate_only) => {
+                self.update_features(&updates, validate_only)
+            }
         }
     }
 

@@ -9,6 +9,7 @@ pub mod bootstrap;
 mod brokers;
 mod command;
 mod configs;
+mod features;
 mod journal;
 mod leadership;
 mod machine;
@@ -29,8 +30,8 @@ use tokio::sync::watch;
 
 pub use self::command::{
     AlterSettings, Answer, ApiError, BrokerHeartbeat, Command, CreatePartitions, CreateTopic,
-    CreatedTopic, DeletedTopic, HeartbeatReply, ProducerIdBlock, RegisterBroker,
-    RegisterController, ReplaceSettings, Results, SettingChange, TopicRef,
+    CreatedTopic, DeletedTopic, FeatureUpdate, HeartbeatReply, ProducerIdBlock, RegisterBroker,
+    RegisterController, ReplaceSettings, Results, SettingChange, TopicRef, UpgradeType,
 };
 pub use self::configs::ConfigRules;
 pub use self::machine::ControllerOptions;
@@ -157,6 +158,15 @@ impl Controller {
         controller: RegisterController,
     ) -> Result<(), ApiError> {
         self.done(Command::RegisterController(controller)).await
+    }
+
+    /// Changes feature levels (or only judges), all or none.
+    pub async fn update_features(
+        &self,
+        updates: Vec<FeatureUpdate>,
+        validate_only: bool,
+    ) -> Result<(), ApiError> {
+        self.done(Command::UpdateFeatures(updates, validate_only)).await
     }
 
     async fn each(&self, command: Command) -> Result<Results<()>, ApiError> {

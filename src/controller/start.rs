@@ -112,6 +112,13 @@ impl ActiveController {
         let inherited = machine.image().offset;
         let metadata_version = machine.image().metadata_version();
         let raft = Arc::new(Raft::lead(log, me, endpoints)?);
+        tracing::info!(
+            "[QuorumController id={}] Becoming the active controller at epoch {}, next write \
+             offset {}.",
+            me.id,
+            raft.epoch(),
+            raft.log_end()
+        );
 
         // Shown to nobody until the first commit: what was read may be ahead of it.
         let nothing = Arc::new(ClusterImage::empty(Arc::clone(&machine.image().cluster_id)));

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::command::{
     AlterSettings, Answer, ApiError, BrokerHeartbeat, Command, CreatePartitions, CreateTopic,
-    RegisterBroker, ReplaceSettings, SettingChange, TopicRef,
+    FeatureUpdate, RegisterBroker, ReplaceSettings, SettingChange, TopicRef, UpgradeType,
 };
 use super::machine::ControllerMachine;
 use super::machine::config_record;
@@ -645,4 +645,37 @@ fn a_setting_record_without_a_value_takes_it_away() {
         rig.machine.replay(offset, &record).unwrap();
         assert_eq!(rig.machine.image().configs.len(), left);
     }
+}
+
+#[test]
+fn levels_go_down_only_where_nothing_is_lost_and_up_only_where_all_follow() {
+    let levels = [("metadata.version", 29), ("streams.version", 1)];
+    let mut rig = Rig::with(ControllerOptions::default(), &levels);
+    rig.start(1, 7);
+    let update = |rig: &mut Rig, name: &str, level, upgrade| {
+        let updates = vec![FeatureUpdate { name: name.into(), level, upgrade }];
+        match rig.ask(Command::UpdateFeatures(updates, false)) {
+            Answer::Done => rig.written(),
+            Answer::Refused(error) => {
+                assert_eq!(error.code, ErrorCode::InvalidUpdateVersion);
+                error.message.unwrap()
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    use UpgradeType::{SafeDowngrade, UnsafeDowngrade, Upgrade};
+    let version = "metadata.version";
+    assert_eq!(update(&mut rig, version, 33, Upgrade), "metadata.version 33\n");
+    assert!(update(&mut rig, version, 34, Upgrade).contains("only supports versions 7-33"));
+    let lossy = update(&mut rig, version, 31, SafeDowngrade);
+    assert!(lossy.starts_with("Unsupported metadata.version downgrade from 33 to 31. Refusing"));
+    assert!(update(&mut rig, version, 31, UnsafeDowngrade).contains("Unsafe metadata downgrade"));
+    assert!(update(&mut rig, version, 31, Upgrade).contains("Can't downgrade the version"));
+    let streams = "streams.version";
+    assert!(
+        update(&mut rig, "group.version", 1, Upgrade).contains("does not support this feature")
+    );
+    assert_eq!(update(&mut rig, streams, 0, SafeDowngrade), "streams.version 0\n");
+    assert_eq!(rig.machine.image().feature_level(streams), 0);
+    assert!(update(&mut rig, streams, 1, SafeDowngrade).contains("Local controller 1 does not"));
 }

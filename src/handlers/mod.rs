@@ -54,6 +54,7 @@ mod produce_answer;
 mod sync_group;
 mod topic_view;
 mod unregister_broker;
+mod update_features;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -237,6 +238,7 @@ handlers! {
     OffsetDelete => (offset_delete), Broker;
     DescribeCluster => (describe_cluster), Broker;
     ListConfigResources => (list_config_resources), Broker;
+    UpdateFeatures => (update_features), Broker;
     DescribeTopicPartitions => (describe_topic_partitions), Broker;
     UnregisterBroker => (unregister_broker), Broker Controller;
 }

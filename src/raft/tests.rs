@@ -294,3 +294,31 @@ async fn at_no_instant_does_a_crash_lose_what_was_committed() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_quorum_by_configuration_knows_no_directories() {
+    let disk = MemoryDisk::new();
+    let clock = ManualClock::starting_at(Timestamp(1_000));
+    let request = FormatRequest {
+        records: &[Bytes::from_static(b"bootstrap")],
+        voters: None,
+        kraft_version: 0,
+        now: Timestamp(1_000),
+    };
+    format(&disk.shared(), Path::new(DIR), &request).unwrap();
+    let me = ReplicaKey { directory: None, ..ME };
+    let options = MetadataLogOptions {
+        static_voters: VoterSet::new([Voter { key: me, ..voter(9093) }]),
+        ..MetadataLogOptions::new(Path::new(DIR), disk.shared(), clock)
+    };
+    let mut log = MetadataLog::open(options).unwrap();
+    log.load(|_| Ok(())).unwrap();
+    let raft = Raft::lead(log, ME, endpoints(9093)).unwrap();
+    // A leader change and nothing else.
+    assert_eq!(raft.log_end(), Offset(1));
+    committed(&raft, 1).await;
+    raft.close();
+    let path = Path::new(DIR).join("__cluster_metadata-0/quorum-state");
+    let state = String::from_utf8(disk.bytes(&path)).unwrap();
+    assert!(state.contains(r#""currentVoters":[{"voterId":1}],"data_version":0"#), "{state}");
+}
