@@ -68,22 +68,23 @@ impl Follower {
     }
 }
 
-/// Puts the dynamic settings of the image in force if they have changed.
+/// Puts the dynamic settings of the image in force; true if they have changed.
 pub fn apply_settings(
     config: &RuntimeConfig,
     node: BrokerId,
     delta: &ClusterDelta,
     image: &ClusterImage,
-) {
+) -> bool {
     let (own, all) = (ConfigResource::broker(node), ConfigResource::all_brokers());
     if !delta.configs.iter().any(|resource| *resource == own || *resource == all) {
-        return;
+        return false;
     }
     let nothing = Settings::default();
     let of = |resource| image.settings(resource).unwrap_or(&nothing);
     for problem in config.apply(of(&all), of(&own)) {
         warn!("A dynamic setting has no effect: {problem}");
     }
+    true
 }
 
 #[cfg(test)]

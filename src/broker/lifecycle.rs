@@ -22,7 +22,7 @@ use tracing::{info, warn};
 use crate::config::{Config, keys};
 use crate::controller::{BrokerHeartbeat, Controller, HeartbeatReply, RegisterBroker};
 use crate::sys::clock::{Clock, sleep, within};
-use crate::types::{BrokerId, Offset};
+use crate::types::{BrokerId, DirectoryId, Offset};
 
 /// Kafka's names, without their underscores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +96,7 @@ pub struct Lifecycle {
     epoch: i64,
     intervals: Intervals,
     applied: watch::Receiver<Offset>,
+    failed: watch::Receiver<Vec<DirectoryId>>,
     wish: watch::Receiver<Wish>,
     state: watch::Sender<BrokerState>,
 }
@@ -131,12 +132,13 @@ impl LifecycleHandle {
 
 /// Registers the broker, trying again while there is no active controller; then
 /// the heartbeats are [`Lifecycle::run`]. `applied` is the last metadata record
-/// that took effect here.
+/// that took effect here, `failed` are the log directories that have failed.
 pub async fn register(
     controller: Controller,
     registration: RegisterBroker,
     intervals: Intervals,
     applied: watch::Receiver<Offset>,
+    failed: watch::Receiver<Vec<DirectoryId>>,
     clock: &Arc<dyn Clock>,
 ) -> Result<(Lifecycle, LifecycleHandle), String> {
     let deadline = clock.monotonic() + intervals.registration;
@@ -154,7 +156,7 @@ pub async fn register(
     info!("[BrokerLifecycleManager id={node}] Registered broker {node} with epoch {epoch}");
     let (wish_sender, wish) = watch::channel(Wish::Fence);
     let (state, state_receiver) = watch::channel(BrokerState::Starting);
-    let lifecycle = Lifecycle { controller, node, epoch, intervals, applied, wish, state };
+    let lifecycle = Lifecycle { controller, node, epoch, intervals, applied, failed, wish, state };
     let patience = intervals.registration;
     Ok((lifecycle, LifecycleHandle { wish: wish_sender, state: state_receiver, epoch, patience }))
 }
@@ -189,6 +191,7 @@ impl Lifecycle {
             tokio::select! {
                 wish = self.wish.changed() => wish.is_ok(),
                 applied = self.applied.changed(), if is_starting => applied.is_ok(),
+                Ok(()) = self.failed.changed() => true,
             }
         };
         within(pause, reason).await.unwrap_or(true)
@@ -201,7 +204,7 @@ impl Lifecycle {
             metadata_offset: *self.applied.borrow_and_update(),
             want_fence: wish == Wish::Fence,
             want_shut_down: wish == Wish::Stop,
-            offline_directories: Vec::new(),
+            offline_directories: self.failed.borrow_and_update().clone(),
             cordoned_directories: None,
         }
     }

@@ -88,25 +88,38 @@ pub fn shared(config: &Config, dispatcher: Arc<Dispatcher>, runtimes: Vec<Handle
         bytes @ 1.. => usize::try_from(bytes).unwrap_or(usize::MAX),
         _ => DEFAULT_BUDGET,
     };
+    let frames = unsigned(config.get(keys::QUEUED_MAX_REQUESTS));
     Arc::new(Shared {
         dispatcher,
         settings: Arc::new(ConnectionSettings { max_frame: unsigned(max_frame), max_idle }),
         admissions: Admissions::new(limits(config)),
-        budget: Budget::new(budget),
+        budget: Budget::new(budget, frames),
         runtimes,
         next_id: 0.into(),
     })
 }
 
-fn limits(config: &Config) -> ConnectionLimits {
+/// The limits of connections in force now.
+pub fn limits(config: &Config) -> ConnectionLimits {
     let text = config.get(keys::MAX_CONNECTIONS_PER_IP_OVERRIDES);
     // The text was checked when the settings were read.
     let overrides = parse_ip_overrides(&text).unwrap_or_default();
     ConnectionLimits {
         total: unsigned(config.get(keys::MAX_CONNECTIONS)),
+        listeners: of_listeners(config),
         per_ip: unsigned(config.get(keys::MAX_CONNECTIONS_PER_IP)),
         overrides: resolved(&overrides),
     }
+}
+
+/// `listener.name.{listener}.max.connections`, where it is a number.
+fn of_listeners(config: &Config) -> HashMap<String, usize> {
+    let listeners = config.node().listeners.iter().map(|endpoint| &endpoint.listener);
+    let limit = |name: &String| {
+        let text = config.of_listener(name, keys::MAX_CONNECTIONS.name)?;
+        Some((name.clone(), unsigned(text.trim().parse().ok()?)))
+    };
+    listeners.filter_map(limit).collect()
 }
 
 fn resolved(overrides: &[(String, i32)]) -> HashMap<IpAddr, usize> {

@@ -7,6 +7,7 @@
 //! out, logs are closed and marked as clean, and the controller goes last.
 
 mod background;
+mod directories;
 mod failure;
 mod follower;
 mod lifecycle;
@@ -39,7 +40,7 @@ use crate::coordinator::GroupCoordinator;
 use crate::coordinator::group::GroupConfig;
 use crate::handlers::{self, BrokerParts, FetchSessions, ProducerIds};
 use crate::log::store::LogStore;
-use crate::network::{Dispatcher, Listener, Serving, Shared};
+use crate::network::{Admissions, Dispatcher, Listener, Serving, Shared};
 use crate::partition::table::{PartitionTable, Surroundings};
 use crate::protocol::apis::ListenerKind;
 use crate::sys::clock::SystemClock;
@@ -113,8 +114,9 @@ impl Broker {
         let parts = Arc::new(parts(&settings, &store, &controller, &image, machine));
         let shared = listeners::shared(&settings.current(), dispatcher(&parts), runtimes.handles());
         let controllers = serve(controllers, &shared)?;
-        let follower = follow(&parts, &runtimes)?;
-        let lifecycle = register(&parts, &store, &told_clients, &follower, &runtimes).await?;
+        let follower = follow(&parts, &shared.admissions, &runtimes)?;
+        let lifecycle =
+            register(&parts, &store, &told_clients, &follower, &failure, &runtimes).await?;
         lifecycle.wish(Wish::Serve);
         if !lifecycle.reaches(BrokerState::Running, lifecycle.patience()).await {
             return Err(StartError::StaysFenced);
@@ -256,12 +258,24 @@ fn serve(listeners: Vec<Listener>, shared: &Arc<Shared>) -> Result<Vec<Serving>,
     listeners.into_iter().map(serve).collect::<Result<_, _>>().map_err(StartError::Thread)
 }
 
-fn follow(parts: &Arc<BrokerParts>, runtimes: &Runtimes) -> Result<Follower, StartError> {
+fn follow(
+    parts: &Arc<BrokerParts>,
+    admissions: &Arc<Admissions>,
+    runtimes: &Runtimes,
+) -> Result<Follower, StartError> {
     let (following, runtime) = (parts.clone(), runtimes.first());
+    let admissions = admissions.clone();
     let apply = move |delta: &ClusterDelta, image: &ClusterImage| {
         let _tasks_go_there = runtime.enter();
-        apply_settings(&following.config, following.node_id, delta, image);
+        if apply_settings(&following.config, following.node_id, delta, image) {
+            admissions.set_limits(listeners::limits(&following.config.current()));
+        }
         following.partitions.apply(delta, image);
+        let misplaced =
+            directories::misplaced(delta, image, following.node_id, &following.log_store);
+        if !misplaced.is_empty() {
+            runtime.spawn(directories::assign(following.clone(), misplaced));
+        }
         following.groups.apply(image, &following.partitions);
         if !delta.deleted_topics.is_empty() {
             let deleted = delta.deleted_topics.iter().map(|topic| topic.name.clone()).collect();
@@ -281,6 +295,7 @@ async fn register(
     store: &LogStore,
     endpoints: &[Endpoint],
     follower: &Follower,
+    failure: &Failure,
     runtimes: &Runtimes,
 ) -> Result<LifecycleHandle, StartError> {
     let config = parts.config.current();
@@ -296,8 +311,9 @@ async fn register(
     };
     let (controller, applied) = (parts.controller.clone(), follower.applied.clone());
     let intervals = Intervals::of(&config);
+    let failed = failure.directories();
     let registering =
-        lifecycle::register(controller, registration, intervals, applied, &parts.clock);
+        lifecycle::register(controller, registration, intervals, applied, failed, &parts.clock);
     let (lifecycle, handle) = registering.await.map_err(StartError::Unregistered)?;
     runtimes.first().spawn(lifecycle.run());
     if !handle.reaches(BrokerState::Recovery, handle.patience()).await {

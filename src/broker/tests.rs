@@ -3,12 +3,15 @@
 use std::path::Path;
 
 use super::*;
+use crate::cluster::ConfigResource;
+use crate::controller::{AlterSettings, SettingChange};
 use crate::protocol::messages::api_versions_request::ApiVersionsRequest;
 use crate::protocol::messages::api_versions_response::ApiVersionsResponse;
 use crate::protocol::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
 use crate::protocol::messages::create_topics_response::CreateTopicsResponse;
 use crate::protocol::messages::metadata_request::MetadataRequest;
 use crate::protocol::messages::metadata_response::MetadataResponse;
+use crate::sys::clock::within;
 use crate::testing::client::Client;
 
 fn config(dir: &Path) -> Config {
@@ -81,6 +84,64 @@ async fn a_second_broker_on_the_same_directory_is_refused() {
     let mut client = client(&first);
     assert!(topics(&mut client).is_empty());
     first.stop().await;
+}
+
+/// Waits until an image of the metadata says so.
+async fn until(broker: &Broker, says: impl Fn(&ClusterImage) -> bool) {
+    let mut images = broker.parts.controller.watch();
+    let image = images.wait_for(|image| says(image));
+    within(Duration::from_secs(20), image).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_directory_that_fails_takes_only_its_own_partitions_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let dirs = ["one", "two"].map(|name| dir.path().join(name).to_str().unwrap().to_owned());
+    let config = || {
+        let listeners = ("listeners", "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0");
+        Config::from_overrides(&[("log.dirs", &dirs.join(",")), listeners]).unwrap()
+    };
+    let broker = Broker::start(config()).await.unwrap();
+    assert_eq!(create(&mut client(&broker), "spread"), 0);
+    let lies = |image: &ClusterImage, partition| {
+        image.partition("spread", partition).and_then(|p| p.directory_of(BrokerId(1)))
+    };
+    let ids: Vec<_> = broker.store.directories().iter().map(|directory| directory.id()).collect();
+    let known = |image: &ClusterImage| {
+        (0..2).all(|partition| lies(image, partition).is_some_and(|id| ids.contains(&id)))
+    };
+    until(&broker, known).await;
+    let failing = &broker.store.directories()[1];
+    let lost = (0..2).find(|n| lies(&broker.parts.controller.image(), *n) == Some(failing.id()));
+    let lost = lost.expect("the partitions are spread");
+    failing.health().fail(failing.path(), &std::io::Error::other("it burns"));
+    let leader = |image: &ClusterImage, n| image.partition("spread", n).unwrap().leader;
+    until(&broker, |image| leader(image, lost).is_none()).await;
+    assert_eq!(leader(&broker.parts.controller.image(), 1 - lost), Some(BrokerId(1)));
+    broker.stop().await;
+
+    // The disk is sound again: what was in it is served again.
+    let broker = Broker::start(config()).await.unwrap();
+    until(&broker, |image| leader(image, lost) == Some(BrokerId(1))).await;
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn dynamic_limits_of_connections_hold_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::start(config(dir.path())).await.unwrap();
+    let mut first = client(&broker);
+    assert_eq!(create(&mut first, "t"), 0);
+    let change = ("max.connections.per.ip".into(), SettingChange::Set("1".into()));
+    let resource = ConfigResource::all_brokers();
+    let changes = vec![AlterSettings { resource, changes: vec![change] }];
+    let written = broker.parts.controller.incremental_alter_configs(changes, false).await.unwrap();
+    assert_eq!(written, [Ok(())]);
+    let written = broker.parts.controller.image().offset;
+    broker.follower.applied.clone().wait_for(|applied| *applied >= written).await.unwrap();
+    assert!(client(&broker).is_closed(), "this address has its one connection");
+    assert_eq!(topics(&mut first).len(), 1);
+    broker.stop().await;
 }
 
 #[tokio::test]

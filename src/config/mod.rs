@@ -30,6 +30,7 @@ pub mod topic;
 pub mod value;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use definition::{Definition, Invalid, Scope, UpdateMode, table};
@@ -94,6 +95,8 @@ pub struct Config {
     given: Settings,
     dynamic_default: Settings,
     dynamic_broker: Settings,
+    /// Dynamic settings of single listeners, with their whole names.
+    dynamic_listeners: HashMap<Arc<str>, Arc<str>>,
     others: BTreeMap<String, Given>,
     warnings: Vec<String>,
     without_file: bool,
@@ -128,6 +131,7 @@ impl Config {
             given: HashMap::new(),
             dynamic_default: HashMap::new(),
             dynamic_broker: HashMap::new(),
+            dynamic_listeners: HashMap::new(),
             others: BTreeMap::new(),
             warnings: Vec::new(),
             without_file: sources.file.is_none(),
@@ -221,6 +225,13 @@ impl Config {
     /// (`listener.name.…`), of plug-ins, and unknown ones. With their origin.
     pub fn others(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         self.others.iter().map(|(key, g)| (key.as_str(), g.text.as_str(), g.origin.as_str()))
+    }
+
+    /// A key of a single listener, as text: `listener.name.{listener}.{key}`.
+    pub fn of_listener(&self, listener: &str, key: &str) -> Option<&str> {
+        let name = format!("listener.name.{}.{key}", listener.to_lowercase());
+        let dynamic = self.dynamic_listeners.get(name.as_str()).map(AsRef::as_ref);
+        dynamic.or_else(|| self.others.get(&name).map(|given| given.text.as_str()))
     }
 
     fn value(&self, name: &str) -> Option<&Value> {

@@ -36,9 +36,18 @@ impl RuntimeConfig {
         let mut next = Config::clone(&self.current.load());
         next.dynamic_default = dynamic(default, "dynamic default", &mut bad);
         next.dynamic_broker = dynamic(broker, "dynamic", &mut bad);
+        next.dynamic_listeners = of_listeners(default).chain(of_listeners(broker)).collect();
         self.current.store(Arc::new(next));
         bad
     }
+}
+
+/// Settings of single listeners: they are not in the table.
+fn of_listeners(
+    values: &BTreeMap<Arc<str>, Arc<str>>,
+) -> impl Iterator<Item = (Arc<str>, Arc<str>)> {
+    let of_listener = |(name, _): &(&Arc<str>, &Arc<str>)| name.starts_with("listener.name.");
+    values.iter().filter(of_listener).map(|(name, text)| (name.clone(), text.clone()))
 }
 
 fn dynamic(values: &BTreeMap<Arc<str>, Arc<str>>, origin: &str, bad: &mut Vec<String>) -> Settings {
@@ -89,6 +98,22 @@ mod tests {
         );
         config.apply(&map(&[]), &map(&[]));
         assert_eq!(read(), 1);
+    }
+
+    #[test]
+    fn a_listeners_setting_may_be_given_at_the_start_and_change() {
+        let key = "listener.name.plaintext.max.connections";
+        let config = RuntimeConfig::new(Config::from_overrides(&[(key, "4")]).unwrap());
+        let read =
+            || config.current().of_listener("PLAINTEXT", "max.connections").map(str::to_owned);
+        assert_eq!(read().as_deref(), Some("4"));
+        config.apply(&map(&[(key, "5")]), &map(&[]));
+        assert_eq!(read().as_deref(), Some("5"));
+        config.apply(&map(&[(key, "5")]), &map(&[(key, "6")]));
+        assert_eq!(read().as_deref(), Some("6"));
+        config.apply(&map(&[]), &map(&[]));
+        assert_eq!(read().as_deref(), Some("4"));
+        assert_eq!(config.current().of_listener("OTHER", "max.connections"), None);
     }
 
     #[test]

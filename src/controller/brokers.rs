@@ -52,6 +52,15 @@ struct Cause {
     unclean_shutdown: Option<BrokerId>,
     /// Only replicas in this directory.
     directory: Option<DirectoryId>,
+    /// Lies there from now on.
+    place: Option<Placement>,
+}
+
+/// A replica in a directory of its broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Placement {
+    pub(super) broker: BrokerId,
+    pub(super) directory: DirectoryId,
 }
 
 impl ControllerMachine {
@@ -387,6 +396,22 @@ impl ControllerMachine {
         records
     }
 
+    /// The record that says where a replica lies; from a directory that is
+    /// offline it cannot lead or be in sync. `None` when it is known.
+    pub(super) fn place_replica(
+        &self,
+        topic: &Topic,
+        number: i32,
+        partition: &PartitionRegistration,
+        place: Placement,
+    ) -> Option<MetadataRecord> {
+        let broker = self.image.broker(place.broker)?;
+        let offline = !broker.has_online_directory(place.directory);
+        let remove = offline.then_some(place.broker);
+        let cause = Cause { remove, place: Some(place), ..Cause::default() };
+        self.partition_change(topic, number, partition, cause, self.election_rules(topic))
+    }
+
     fn partition_change(
         &self,
         topic: &Topic,
@@ -399,7 +424,11 @@ impl ControllerMachine {
         let may_lead = |id: BrokerId| {
             let online = self.image.broker(id).is_some_and(|broker| {
                 let active = cause.add == Some(id) || broker.is_active();
-                let at = partition.directory_of(id).unwrap_or(directory::LOST);
+                let told = cause.place.filter(|place| place.broker == id);
+                let at = match told {
+                    Some(place) => place.directory,
+                    None => partition.directory_of(id).unwrap_or(directory::LOST),
+                };
                 active && broker.has_online_directory(at)
             });
             online && !gone.contains(&Some(id))
@@ -410,6 +439,7 @@ impl ControllerMachine {
             topic_id: topic.id,
             number,
             isr: isr.copied().collect(),
+            place: cause.place,
             may_lead: &may_lead,
             unclean,
             unclean_shutdown: cause.unclean_shutdown,

@@ -186,6 +186,17 @@ pub struct HeartbeatReply {
     pub should_shut_down: bool,
 }
 
+/// Where a broker keeps a replica (KIP-858).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirectoryAssignment {
+    /// The topic.
+    pub topic_id: TopicId,
+    /// The partition's number.
+    pub partition: i32,
+    /// The log directory.
+    pub directory: DirectoryId,
+}
+
 /// A controller's registration (KIP-919).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegisterController {
@@ -254,6 +265,8 @@ pub enum Command {
     RegisterBroker(RegisterBroker),
     /// Hear a broker.
     Heartbeat(BrokerHeartbeat),
+    /// Note where a broker of this epoch keeps replicas.
+    AssignReplicas(BrokerId, i64, Vec<DirectoryAssignment>),
     /// Forget a broker.
     UnregisterBroker(BrokerId),
     /// Register a controller.
@@ -269,7 +282,7 @@ pub enum Answer {
     CreatedTopics(Results<CreatedTopic>),
     /// To `DeleteTopics`.
     DeletedTopics(Results<DeletedTopic>),
-    /// To `CreatePartitions`, `AlterSettings` and `ReplaceSettings`.
+    /// To `CreatePartitions`, `AlterSettings`, `ReplaceSettings`, `AssignReplicas`.
     Each(Results<()>),
     /// To `AllocateProducerIds`.
     ProducerIds(ProducerIdBlock),

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use super::brokers::Placement;
 use crate::cluster::records::level;
 use crate::cluster::{LeaderRecoveryState, PartitionRegistration};
 use crate::protocol::messages::partition_change_record::PartitionChangeRecord;
@@ -28,6 +29,8 @@ pub struct PartitionChange<'a> {
     pub number: i32,
     /// Who shall be in sync.
     pub isr: Vec<BrokerId>,
+    /// A replica that lies there from now on.
+    pub place: Option<Placement>,
     /// Who may lead: active, on a directory that is online.
     pub may_lead: &'a dyn Fn(BrokerId) -> bool,
     /// May somebody lead who has not all acknowledged records?
@@ -69,6 +72,12 @@ impl PartitionChange<'_> {
             adding: partition.adding_replicas.clone(),
             elr: partition.elr.clone(),
         };
+        if let Some(place) = self.place {
+            let replicas = target.replicas.iter().zip(&mut target.directories);
+            for (_, directory) in replicas.filter(|(replica, _)| **replica == place.broker) {
+                *directory = place.directory;
+            }
+        }
         target.complete_reassignment();
         self.keep_eligible(&mut target);
         let mut record = PartitionChangeRecord {
@@ -269,6 +278,7 @@ mod tests {
             topic_id: TopicId::nil(),
             number: 0,
             isr: brokers(case.isr),
+            place: None,
             may_lead: &|broker| alive.contains(&broker),
             unclean: case.unclean,
             unclean_shutdown: case.lost.map(BrokerId),

@@ -242,6 +242,9 @@ impl ControllerMachine {
             }
             Command::RegisterBroker(broker) => self.register_broker(now, broker),
             Command::Heartbeat(heartbeat) => self.heartbeat(now, &heartbeat),
+            Command::AssignReplicas(broker, epoch, assignments) => {
+                self.assign_replicas(broker, epoch, &assignments)
+            }
             Command::UnregisterBroker(broker) => self.unregister_broker(broker),
             Command::RegisterController(controller) => self.register_controller(controller),
             Command::UpdateFeatures(updates, validate_only) => {

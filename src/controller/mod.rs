@@ -9,6 +9,7 @@ pub mod bootstrap;
 mod brokers;
 mod command;
 mod configs;
+mod directories;
 mod features;
 mod journal;
 mod leadership;
@@ -30,8 +31,9 @@ use tokio::sync::watch;
 
 pub use self::command::{
     AlterSettings, Answer, ApiError, BrokerHeartbeat, Command, CreatePartitions, CreateTopic,
-    CreatedTopic, DeletedTopic, FeatureUpdate, HeartbeatReply, ProducerIdBlock, RegisterBroker,
-    RegisterController, ReplaceSettings, Results, SettingChange, TopicRef, UpgradeType,
+    CreatedTopic, DeletedTopic, DirectoryAssignment, FeatureUpdate, HeartbeatReply,
+    ProducerIdBlock, RegisterBroker, RegisterController, ReplaceSettings, Results, SettingChange,
+    TopicRef, UpgradeType,
 };
 pub use self::configs::ConfigRules;
 pub use self::machine::ControllerOptions;
@@ -145,6 +147,17 @@ impl Controller {
             Answer::Heartbeat(reply) => Ok(reply),
             other => Err(unexpected(other)),
         }
+    }
+
+    /// Notes where the broker that registered under `epoch` keeps replicas: one
+    /// result each.
+    pub async fn assign_replicas_to_dirs(
+        &self,
+        broker: BrokerId,
+        epoch: i64,
+        assignments: Vec<DirectoryAssignment>,
+    ) -> Result<Results<()>, ApiError> {
+        self.each(Command::AssignReplicas(broker, epoch, assignments)).await
     }
 
     /// Forgets a broker.

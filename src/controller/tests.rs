@@ -13,7 +13,7 @@ use super::command::{
 };
 use super::machine::ControllerMachine;
 use super::machine::config_record;
-use super::{ConfigRules, ControllerOptions};
+use super::{ConfigRules, ControllerOptions, DirectoryAssignment};
 use crate::cluster::records::MetadataRecord;
 use crate::cluster::{ClusterImage, ConfigResource, ResourceType, feature_level, features};
 use crate::protocol::ErrorCode;
@@ -124,6 +124,11 @@ impl Rig {
                     let mut line = format!("change {} leader {}", r.partition_id, r.leader);
                     if let Some(isr) = &r.isr {
                         write!(line, " isr {isr:?}").unwrap();
+                    }
+                    if let Some(directories) = &r.directories {
+                        let ids: Vec<_> =
+                            directories.iter().map(|id| format!("{:x}", id.as_u128())).collect();
+                        write!(line, " in {ids:?}").unwrap();
                     }
                     if let Some(elr) = &r.eligible_leader_replicas {
                         write!(line, " elr {elr:?}").unwrap();
@@ -575,6 +580,44 @@ fn a_directory_that_fails_costs_its_partitions_their_leader() {
     let directory = Uuid::from_u128(0xd001);
     rig.beat(1, epoch, |beat| beat.offline_directories = vec![directory]);
     assert!(rig.written().starts_with("change 0 leader -1\n"));
+}
+
+#[test]
+fn a_broker_with_several_directories_tells_where_its_replicas_are() {
+    let mut rig = Rig::new();
+    let (first, second) = (Uuid::from_u128(0xd001), Uuid::from_u128(0xd002));
+    let mut broker = registration(1, 7, rig.machine.image());
+    broker.directories = vec![first, second];
+    let Answer::BrokerEpoch(epoch) = rig.ask(Command::RegisterBroker(broker)) else { panic!() };
+    let offset = rig.machine.image().offset;
+    rig.beat(1, epoch, |beat| beat.metadata_offset = offset);
+    rig.create(topic("a", 2)).unwrap();
+    let topic_id = rig.machine.image().topic("a").unwrap().id;
+    let at = |partition, directory| DirectoryAssignment { topic_id, partition, directory };
+    let strange = DirectoryAssignment { topic_id: Uuid::from_u128(1), ..at(0, first) };
+    let told = vec![at(0, first), at(1, second), at(2, first), strange];
+    let answer = rig.ask(Command::AssignReplicas(BrokerId(1), epoch, told.clone()));
+    let codes = |answer| match answer {
+        Answer::Each(results) => {
+            results.into_iter().map(|r| r.err().map(|e| e.code)).collect::<Vec<_>>()
+        }
+        other => panic!("{other:?}"),
+    };
+    let unknown = [ErrorCode::UnknownTopicOrPartition, ErrorCode::UnknownTopicId].map(Some);
+    assert_eq!(codes(answer), [None, None, unknown[0], unknown[1]]);
+    assert_eq!(
+        rig.written(),
+        "change 0 leader -2 in [\"d001\"]\nchange 1 leader -2 in [\"d002\"]\n"
+    );
+    rig.ask(Command::AssignReplicas(BrokerId(1), epoch, told));
+    assert_eq!(rig.written(), "", "it is known");
+
+    rig.beat(1, epoch, |beat| beat.offline_directories = vec![second]);
+    assert_eq!(rig.written(), "change 1 leader -1\nbroker 1 fenced 0 shutdown 0\n");
+    rig.ask(Command::AssignReplicas(BrokerId(1), epoch, vec![at(0, second)]));
+    assert_eq!(rig.written(), "change 0 leader -1 in [\"d002\"]\n");
+    let stale = rig.ask(Command::AssignReplicas(BrokerId(1), epoch + 1, Vec::new()));
+    assert!(matches!(stale, Answer::Refused(error) if error.code == ErrorCode::StaleBrokerEpoch));
 }
 
 #[test]

@@ -100,6 +100,8 @@ pub trait LogHolder: Send + Sync {
 /// A directory that failed.
 #[derive(Clone, Debug)]
 pub struct DirectoryFailure {
+    /// Its identity.
+    pub id: DirectoryId,
     /// Where it is.
     pub path: PathBuf,
     /// What failed first.
@@ -107,6 +109,16 @@ pub struct DirectoryFailure {
     /// True when no directory is left, or the one with the metadata log is gone:
     /// the broker must stop.
     pub fatal: bool,
+}
+
+/// Where a log is created that is not there yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In this directory if it is online, else in the one with fewest logs.
+    Preferably(DirectoryId),
+    /// In this directory or nowhere: a new log elsewhere would lack what is in the
+    /// one that cannot be reached.
+    Only(DirectoryId),
 }
 
 /// What is known of a directory.
@@ -256,6 +268,7 @@ impl LogStore {
                 };
                 let metadata = Arc::ptr_eq(&failed, &store.metadata_directory);
                 listener(&DirectoryFailure {
+                    id: failed.id(),
                     path: failed.path().to_owned(),
                     reason: reason.to_owned(),
                     fatal: metadata || store.online().next().is_none(),
@@ -267,14 +280,13 @@ impl LogStore {
     // ── logs ────────────────────────────────────────────────────────────────
 
     /// The log of a partition, for its owner: the one that was loaded, or a new
-    /// one, in the directory `wanted` if that is given and online, else where
-    /// fewest are. One of another topic with the same name becomes a stray.
+    /// one in its `place`. One of another topic with the same name becomes a stray.
     pub fn open_log(
         &self,
         name: &TopicPartition,
         topic_id: TopicId,
         config: Arc<LogConfig>,
-        wanted: Option<DirectoryId>,
+        place: Place,
     ) -> Result<Log, LogError> {
         if let Some(error) = self.unusable.lock().get(name) {
             let source = io::Error::other(error.to_string());
@@ -287,7 +299,7 @@ impl LogStore {
             }
             self.make_stray(name, log)?;
         }
-        self.create_log(name, topic_id, config, wanted)
+        self.create_log(name, topic_id, config, place)
     }
 
     fn take_loaded(&self, name: &TopicPartition) -> Option<Log> {
@@ -311,9 +323,9 @@ impl LogStore {
         name: &TopicPartition,
         topic_id: TopicId,
         config: Arc<LogConfig>,
-        wanted: Option<DirectoryId>,
+        place: Place,
     ) -> Result<Log, LogError> {
-        let directory = self.place(name, wanted)?;
+        let directory = self.place(name, place)?;
         let path = directory.path().join(name.to_string());
         let options = LogOptions {
             topic_id: Some(topic_id),
@@ -329,15 +341,14 @@ impl LogStore {
         Ok(log)
     }
 
-    fn place(
-        &self,
-        name: &TopicPartition,
-        wanted: Option<DirectoryId>,
-    ) -> Result<Arc<LogDirectory>, LogError> {
-        let wanted = self.online().find(|directory| Some(directory.id()) == wanted);
+    fn place(&self, name: &TopicPartition, place: Place) -> Result<Arc<LogDirectory>, LogError> {
+        let with_id = |id| self.online().find(|directory| directory.id() == id);
         let emptiest = || self.online().min_by_key(|directory| directory.log_count());
-        let path = || name.to_string().into();
-        wanted.or_else(emptiest).cloned().ok_or_else(|| LogError::Offline { path: path() })
+        let directory = match place {
+            Place::Preferably(id) => with_id(id).or_else(emptiest),
+            Place::Only(id) => with_id(id),
+        };
+        directory.cloned().ok_or_else(|| LogError::Offline { path: name.to_string().into() })
     }
 
     /// How a log in `directory` is opened.
@@ -379,6 +390,11 @@ impl LogStore {
         if let Some(hosted) = self.hosted.lock().get_mut(name) {
             hosted.owner = Owner::Holder(holder);
         }
+    }
+
+    /// The directory in which the log is.
+    pub fn directory_of(&self, name: &TopicPartition) -> Option<DirectoryId> {
+        self.hosted.lock().get(name).map(|hosted| hosted.directory.id())
     }
 
     /// What DescribeLogDirs tells.

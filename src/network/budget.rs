@@ -2,8 +2,8 @@
 //!
 //! Room that every connection may have ([`FREE_ROOM`](super::frame::FREE_ROOM)) is
 //! not counted; what a frame takes beyond it is taken from the [`Budget`] as its
-//! bytes arrive. When the budget is used up, connections with large frames wait,
-//! except one at a time: it may overdraw until its request is done. So partly read
+//! bytes arrive. The number of such frames has a limit, too. When either is used
+//! up, connections with large frames wait, except one at a time: it may overdraw until its request is done. So partly read
 //! frames can never wait for each other for ever, and memory stays below the
 //! limit plus one frame. A connection that stalls while others wait is closed
 //! (see `connection.rs`).
@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 #[derive(Debug)]
 pub struct Budget {
     limit: usize,
+    frames: usize,
     state: Mutex<State>,
     freed: Notify,
 }
@@ -24,15 +25,17 @@ pub struct Budget {
 #[derive(Debug, Default)]
 struct State {
     used: usize,
+    /// Leases that hold something.
+    frames: usize,
     waiting: usize,
     /// Some lease holds bytes beyond the limit.
     overdrawn: bool,
 }
 
 impl Budget {
-    /// A budget of `limit` bytes.
-    pub fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { limit, state: Mutex::default(), freed: Notify::new() })
+    /// A budget of `limit` bytes in at most `frames` frames.
+    pub fn new(limit: usize, frames: usize) -> Arc<Self> {
+        Arc::new(Self { limit, frames, state: Mutex::default(), freed: Notify::new() })
     }
 
     /// A lease that holds nothing yet.
@@ -78,7 +81,9 @@ impl Lease {
     fn try_grow_to(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.held);
         let mut state = self.budget.state.lock();
-        let fits = state.used.saturating_add(more) <= self.budget.limit;
+        let first = self.held == 0 && more > 0;
+        let fits = state.used.saturating_add(more) <= self.budget.limit
+            && !(first && state.frames >= self.budget.frames);
         if !fits && !self.overdraws {
             if state.overdrawn {
                 return false;
@@ -87,6 +92,7 @@ impl Lease {
             self.overdraws = true;
         }
         state.used = state.used.saturating_add(more);
+        state.frames += usize::from(first);
         self.held += more;
         true
     }
@@ -103,6 +109,7 @@ impl Lease {
         }
         let mut state = self.budget.state.lock();
         state.used = state.used.saturating_sub(self.held);
+        state.frames -= 1;
         if self.overdraws {
             state.overdrawn = false;
         }
@@ -150,7 +157,7 @@ mod tests {
 
     #[test]
     fn leases_add_up_and_are_given_back() {
-        let budget = Budget::new(100);
+        let budget = Budget::new(100, 10);
         let (mut one, mut two) = (budget.lease(), budget.lease());
         assert!(
             is_ready(one.grow_to(40)) && is_ready(one.grow_to(50)) && is_ready(two.grow_to(50))
@@ -164,7 +171,7 @@ mod tests {
 
     #[test]
     fn one_lease_at_a_time_overdraws_and_the_others_wait() {
-        let budget = Budget::new(100);
+        let budget = Budget::new(100, 10);
         let (mut one, mut two, mut three) = (budget.lease(), budget.lease(), budget.lease());
         assert!(is_ready(one.grow_to(90)) && is_ready(two.grow_to(90)));
         assert!(budget.is_short());
@@ -179,9 +186,21 @@ mod tests {
         assert!(!budget.is_short());
     }
 
+    #[test]
+    fn the_number_of_large_frames_has_a_limit() {
+        let budget = Budget::new(1000, 1);
+        let (mut one, mut two, mut three) = (budget.lease(), budget.lease(), budget.lease());
+        assert!(is_ready(one.grow_to(10)) && is_ready(one.grow_to(20)), "it is one frame");
+        assert!(is_ready(two.grow_to(10)), "one at a time goes beyond");
+        assert!(!is_ready(three.grow_to(10)));
+        assert!(is_ready(three.grow_to(0)), "small frames are free");
+        drop((one, two));
+        assert!(is_ready(three.grow_to(10)));
+    }
+
     #[tokio::test]
     async fn a_waiting_lease_wakes_when_bytes_come_back() {
-        let budget = Budget::new(10);
+        let budget = Budget::new(10, 10);
         let (mut one, mut two) = (budget.lease(), budget.lease());
         one.grow_to(20).await;
         let waiter = tokio::spawn(async move { two.grow_to(5).await });

@@ -160,7 +160,7 @@ impl Accepting {
     async fn run(mut self) -> JoinSet<()> {
         loop {
             let next = async {
-                let slot = self.shared.admissions.slot().await;
+                let slot = self.shared.admissions.slot(&self.info.name).await;
                 (self.socket.accept().await, slot)
             };
             tokio::select! {

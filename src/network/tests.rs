@@ -37,7 +37,7 @@ fn start_with(host: &str, limits: ConnectionLimits) -> Server {
     let begun = Arc::new(AtomicUsize::new(0));
     let gate = Arc::new(Semaphore::new(0));
     let dropped = Arc::new(Semaphore::new(0));
-    let budget = Budget::new(BUDGET);
+    let budget = Budget::new(BUDGET, 1000);
     let shared = Shared {
         dispatcher: dispatcher(begun.clone(), gate.clone(), dropped.clone()),
         settings: Arc::new(ConnectionSettings { max_frame: MAX_FRAME, max_idle: IDLE }),

@@ -16,9 +16,9 @@ use super::replicas::Assignment;
 use super::role::Leadership;
 use crate::cluster::{
     ChangedPartition, ClusterDelta, ClusterImage, PartitionRegistration, ResourceType, SharedMap,
-    Topic,
+    Topic, directory,
 };
-use crate::log::store::{LogHolder, LogStore};
+use crate::log::store::{LogHolder, LogStore, Place};
 use crate::log::{LogConfig, LogError};
 use crate::sys::clock::Clock;
 use crate::types::{BrokerId, TopicId, TopicPartition};
@@ -163,8 +163,8 @@ impl PartitionTable {
             None => {
                 let Surroundings { local, store, log_configs, clock, .. } = &self.surroundings;
                 let config = Arc::new(log_configs(image, &name.topic));
-                let wanted = change.after.directory_of(*local);
-                let log = store.open_log(name, change.topic_id, config, wanted)?;
+                let place = place(&change.after, *local);
+                let log = store.open_log(name, change.topic_id, config, place)?;
                 let clock = Arc::clone(clock);
                 let partition = Partition::new(name.clone(), *local, clock, log);
                 let holder: Arc<dyn LogHolder> = partition.clone();
@@ -259,6 +259,19 @@ fn find(topic: Option<&Arc<Replicas>>, partition: i32) -> Result<Arc<Partition>,
         Some(Hosted::Online(partition)) => Ok(Arc::clone(partition)),
         Some(Hosted::Offline) => Err(Missing::Offline),
         Some(Hosted::Elsewhere) | None => Err(Missing::NotHere),
+    }
+}
+
+/// Where a replica's log may be created. One that is in sync has a log already: if
+/// its directory is not there, an empty log in another would pass for it, and what
+/// was acknowledged would be lost.
+fn place(registration: &PartitionRegistration, local: BrokerId) -> Place {
+    let known = registration.directory_of(local).unwrap_or(directory::UNASSIGNED);
+    let in_sync = registration.isr.contains(&local);
+    if in_sync && !directory::is_reserved(known) {
+        Place::Only(known)
+    } else {
+        Place::Preferably(known)
     }
 }
 

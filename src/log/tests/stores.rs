@@ -9,12 +9,12 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::log::meta_properties::MetaProperties;
-use crate::log::store::{LogHolder, LogStore, StoreError, StoreOptions};
+use crate::log::store::{LogHolder, LogStore, Place, StoreError, StoreOptions};
 use crate::log::store_loading::LoadReport;
 use crate::sys::disk::{Disk as _, Open};
 use crate::sys::memory_disk::Fault;
 use crate::sys::random::Random;
-use crate::types::{BrokerId, TopicPartition};
+use crate::types::{BrokerId, DirectoryId, TopicPartition};
 
 /// The owner of a log, as a partition is one.
 #[derive(Debug)]
@@ -81,6 +81,8 @@ impl Site {
     }
 }
 
+const ANYWHERE: Place = Place::Preferably(DirectoryId::nil());
+
 fn small() -> Arc<LogConfig> {
     Arc::new(LogConfig { segment_bytes: 1000, index_interval_bytes: 100, ..LogConfig::default() })
 }
@@ -94,7 +96,7 @@ fn identity(directory: u128) -> MetaProperties {
 }
 
 fn take(store: &LogStore, partition: i32) -> Arc<Held> {
-    let log = store.open_log(&name(partition), TOPIC, small(), None).unwrap();
+    let log = store.open_log(&name(partition), TOPIC, small(), ANYWHERE).unwrap();
     let held = Arc::new(Held(Mutex::new(log)));
     let weak: Weak<Held> = Arc::downgrade(&held);
     store.attach(&name(partition), weak);
@@ -124,9 +126,22 @@ fn logs_are_spread_closed_and_found_again() {
     assert_eq!(store.previous_broker_epoch(), 42);
     assert_eq!((report.logs, report.recovered, report.strays), (4, 0, 0));
     assert!(!site.disk.exists(Path::new("/a/.kafka_cleanshutdown")));
-    let log = store.open_log(&name(1), TOPIC, small(), None).unwrap();
+    let log = store.open_log(&name(1), TOPIC, small(), ANYWHERE).unwrap();
     assert_eq!(read_all(&log), values(0..30));
     assert_eq!(log.marks().high_watermark(), Offset(25));
+}
+
+#[test]
+fn a_log_whose_directory_is_not_there_is_not_replaced_by_an_empty_one() {
+    let site = Site::new(&["/a", "/b"]);
+    let (store, _) = site.loaded();
+    let gone = DirectoryId::from_u128(0xdead);
+    let open = |place| store.open_log(&name(0), TOPIC, small(), place).map(drop);
+    assert!(matches!(open(Place::Only(gone)), Err(LogError::Offline { .. })));
+    assert_eq!(store.directory_of(&name(0)), None);
+    let b = store.directories()[1].id();
+    open(Place::Only(b)).unwrap();
+    assert_eq!(store.directory_of(&name(0)), Some(b));
 }
 
 #[test]
@@ -291,14 +306,14 @@ fn logs_that_the_metadata_do_not_know_are_put_aside() {
     let site = Site::new(&["/a"]);
     let (store, _) = site.loaded();
     let other = TopicId::from_u128(8888);
-    let log = store.open_log(&name(1), other, small(), None).unwrap();
+    let log = store.open_log(&name(1), other, small(), ANYWHERE).unwrap();
     let unknown = Arc::new(Held(Mutex::new(log)));
     let weak: Weak<Held> = Arc::downgrade(&unknown);
     store.attach(&name(1), weak);
     let known = take(&store, 0);
     fill(&mut unknown.0.lock(), 3);
     fill(&mut known.0.lock(), 3);
-    drop(store.open_log(&name(2), TOPIC, small(), None).unwrap());
+    drop(store.open_log(&name(2), TOPIC, small(), ANYWHERE).unwrap());
     store.close_clean(1);
     drop((unknown, known, store));
     // Nothing was ever written to t-2, and the file that names its topic was lost.
