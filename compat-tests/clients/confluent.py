@@ -3,9 +3,11 @@
 import sys
 import uuid
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition, TopicCollection
+from confluent_kafka import (Consumer, ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaException,
+                             Producer, TopicCollection, TopicPartition)
 from confluent_kafka.admin import (AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic,
                                    OffsetSpec, ResourceType)
+import groups
 import operations
 from operations import RECORDS, TOO_LARGE, expect, timestamps, values
 
@@ -17,6 +19,45 @@ def refusal(future):
         return "NO_ERROR"
     except KafkaException as error:
         return error.args[0].name()
+
+
+class Member:
+    """A member of a consumer group; see `groups`."""
+
+    def __init__(self, settings, topics):
+        self.changes = []
+        self.consumer = Consumer(settings)
+        self.consumer.subscribe(topics, on_assign=lambda _, given: self.changed("+", given),
+                                on_revoke=lambda _, taken: self.changed("-", taken), on_lost=lambda _, lost: self.changed("lost ", lost))
+
+    def changed(self, sign, partitions):
+        if partitions:
+            self.changes.append(f"{sign}{len(partitions)}")
+
+    def poll(self):
+        seen = []
+        for message in self.consumer.consume(1000, 0.1):
+            if message.error():
+                raise KafkaException(message.error())
+            seen.append((message.topic(), message.partition(), message.offset()))
+        return seen
+
+    def owned(self):
+        return {(each.topic, each.partition) for each in self.consumer.assignment()}
+
+    def commit(self, offsets, note):
+        partitions = [TopicPartition(topic, partition, offset, metadata=note) for (topic, partition), offset in offsets.items()]
+        try:
+            answers = self.consumer.commit(offsets=partitions, asynchronous=False)
+        except KafkaException as error:
+            return error.args[0].name()
+        return " ".join(answer.error.name() for answer in answers if answer.error) or "NO_ERROR"
+
+    def committed(self, partitions):
+        return [answer.offset for answer in self.consumer.committed([TopicPartition(*each) for each in partitions], 10)]
+
+    def close(self):
+        self.consumer.close()
 
 
 class Client:
@@ -41,6 +82,14 @@ class Client:
             producer.poll(0)
         expect("left in the queue", producer.flush(30), 0)
         return reports
+
+    def produce_values(self, topic, pairs):
+        self.produce(topic, [(partition, None, value, None, 0) for partition, value in pairs])
+
+    def member(self, group, topics, strategy="range", instance=None):
+        settings = {"group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest", "heartbeat.interval.ms": 200,
+                    "partition.assignment.strategy": strategy, "session.timeout.ms": 20_000}
+        return Member({**self.settings, **settings, **({"group.instance.id": instance} if instance else {})}, topics)
 
     def read(self, topic, count, partition=0, offset=0):
         consumer = Consumer({**self.settings, "group.id": "none", "enable.auto.commit": False, "auto.offset.reset": "earliest"})
@@ -178,6 +227,50 @@ class Client:
         again = refusal(self.admin.delete_topics(["matrix"])["matrix"])
         self.create("matrix")
         return f"again {again}, created anew, first offset {self.produce('matrix', [(0, None, b'new', None, 0)])[0]}"
+
+    def groups_admin(self):
+        topics, group = ["admin.one", "admin.two"], "admin"
+        for topic in topics:
+            groups.fill(self, topic, 1, 10)
+        member = self.member(group, topics)
+        groups.settle([member], 2)
+        member.commit({("admin.one", 0): 3, ("admin.two", 0): 4}, "a note")
+
+        def described(name):
+            it = self.admin.describe_consumer_groups([name])[name].result()
+            members = [sorted(f"{each.topic}-{each.partition}" for each in one.assignment.topic_partitions) for one in it.members]
+            return f"{it.state.name} {it.type.name} assignor {it.partition_assignor!r} coordinator {it.coordinator.id} members {members}"
+
+        def listed(**filters):
+            found = self.admin.list_consumer_groups(**filters).result().valid
+            return [f"{each.state.name} {each.type.name}" for each in found if each.group_id == group]
+
+        def offsets():
+            answer = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result()
+            return sorted(f"{each.topic}:{each.offset}:{each.metadata}" for each in answer.topic_partitions)
+
+        def alter(offset):
+            wanted = ConsumerGroupTopicPartitions(group, [TopicPartition("admin.one", 0, offset)])
+            try:
+                answer = self.admin.alter_consumer_group_offsets([wanted])[group].result()
+            except KafkaException as error:
+                return error.args[0].name()
+            return [each.error and each.error.name() for each in answer.topic_partitions]
+
+        def delete(name):
+            return refusal(self.admin.delete_consumer_groups([name])[name])
+
+        seen = [f"active {described(group)}", f"offsets {offsets()}", f"alter {alter(7)}", f"delete {delete(group)}"]
+        member.close()
+        seen += [f"left {described(group)}", f"listed {listed()}", f"stable {listed(states={ConsumerGroupState.STABLE})}",
+                 f"empty {listed(states={ConsumerGroupState.EMPTY})}", f"classic {listed(types={ConsumerGroupType.CLASSIC})}",
+                 f"consumer {listed(types={ConsumerGroupType.CONSUMER})}", f"alter {alter(7)} {offsets()}",
+                 f"delete {delete(group)}", f"again {delete(group)}", f"offsets {offsets()}"]
+        try:
+            seen.append(f"gone {described(group)}")
+        except KafkaException as error:
+            seen.append(f"gone {error.args[0].name()}")
+        return "; ".join(seen)
 
 
 operations.run(Client(sys.argv[1]))

@@ -3,9 +3,13 @@
 import sys
 import uuid
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.admin import AlterConfigOp, ConfigResource
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import BrokerResponseError
+from kafka.protocol.consumer import OffsetSpec
+import groups
 import operations
 from operations import RECORDS, TOO_LARGE, expect, timestamps, values
 
@@ -17,6 +21,39 @@ def refusal(call):
         return "NO_ERROR"
     except BrokerResponseError as error:
         return error.message
+
+
+class Member(ConsumerRebalanceListener):
+    """A member of a consumer group; see `groups`."""
+
+    def __init__(self, topics, settings):
+        self.changes = []
+        self.consumer = KafkaConsumer(**settings)
+        self.consumer.subscribe(topics, listener=self)
+
+    def on_partitions_assigned(self, assigned):
+        if assigned:
+            self.changes.append(f"+{len(assigned)}")
+
+    def on_partitions_revoked(self, revoked):
+        if revoked:
+            self.changes.append(f"-{len(revoked)}")
+
+    def poll(self):
+        polled = self.consumer.poll(100)
+        return [(where.topic, where.partition, message.offset) for where, messages in polled.items() for message in messages]
+
+    def owned(self):
+        return set(map(tuple, self.consumer.assignment()))
+
+    def commit(self, offsets, note):
+        return refusal(lambda: self.consumer.commit({TopicPartition(*where): OffsetAndMetadata(offset, note, -1) for where, offset in offsets.items()}))
+
+    def committed(self, partitions):
+        return [self.consumer.committed(TopicPartition(*each)) for each in partitions]
+
+    def close(self):
+        self.consumer.close(autocommit=False)
 
 
 class Client:
@@ -44,6 +81,15 @@ class Client:
                 reports.append(error.message)
         producer.close()
         return reports
+
+    def produce_values(self, topic, pairs):
+        self.produce(topic, [(partition, None, value, [], None) for partition, value in pairs])
+
+    def member(self, group, topics, strategy="range", instance=None):
+        assignor = {"range": RangePartitionAssignor, "cooperative-sticky": CooperativeStickyAssignor}[strategy]
+        return Member(topics, {"bootstrap_servers": self.address, "group_id": group, "group_instance_id": instance, "heartbeat_interval_ms": 200,
+                               "session_timeout_ms": 20_000, "enable_auto_commit": False, "auto_offset_reset": "earliest",
+                               "partition_assignment_strategy": [assignor]})
 
     def consumer(self, topic, offset=0, partition=0, **settings):
         consumer = KafkaConsumer(bootstrap_servers=self.address, enable_auto_commit=False, **settings)
@@ -179,6 +225,44 @@ class Client:
         again = refusal(lambda: self.admin.delete_topics(["matrix"]))
         self.create("matrix")
         return f"again {again}, created anew, first offset {self.produce('matrix', [(0, None, b'new', [], None)])[0]}"
+
+    def groups_admin(self):
+        topics, group = ["admin.one", "admin.two"], "admin"
+        for topic in topics:
+            groups.fill(self, topic, 1, 10)
+        member = self.member(group, topics)
+        groups.settle([member], 2)
+        member.commit({("admin.one", 0): 3, ("admin.two", 0): 4}, "a note")
+
+        def described():
+            it = self.admin.describe_groups([group])[group]
+            members = [sorted((each["topic"], *each["partitions"]) for each in one["member_assignment"]["assigned_partitions"]) for one in it["members"]]
+            return f"{it['error']} {it['group_state']} {it['protocol_type']} {it['protocol_data']} members {members}"
+
+        def listed(**filters):
+            return [f"{each['group_state']} {each['group_type']} {each['protocol_type']}" for each in self.admin.list_groups(**filters) if each["group_id"] == group]
+
+        def offsets():
+            return sorted((where.topic, *at) for where, at in self.admin.list_group_offsets([group])[group].items())
+
+        def delete():
+            return self.admin.delete_groups([group])
+
+        def delete_offset(topic):
+            return [error.message for error in self.admin.delete_group_offsets(group, [TopicPartition(topic, 0)]).values()]
+
+        def reset():
+            answer = self.admin.reset_group_offsets(group, {TopicPartition("admin.two", 0): OffsetSpec.EARLIEST})
+            return [(each["error"].message, each["offset"]) for each in answer.values()]
+
+        seen = [f"active {described()}", f"offsets {offsets()}", f"delete {delete()}", f"delete an offset {delete_offset('admin.one')}"]
+        member.close()
+        altered = self.admin.alter_group_offsets(group, {TopicPartition("admin.two", 0): OffsetAndMetadata(7, "", -1)})
+        seen += [f"left {described()}", f"listed {listed()}", f"stable {listed(states_filter=['Stable'])}", f"empty {listed(states_filter=['Empty'])}",
+                 f"consumer {listed(types_filter=['consumer'])}", f"alter {[error.message for error in altered.values()]}",
+                 f"delete an offset {delete_offset('admin.one')} {offsets()}", f"reset {reset()} {offsets()}",
+                 f"delete {delete()}", f"again {delete()}", f"offsets {offsets()}", f"gone {described()}"]
+        return "; ".join(seen)
 
 
 operations.run(Client(sys.argv[1]))

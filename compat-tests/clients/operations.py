@@ -6,7 +6,8 @@ import sys
 import time
 
 OPERATIONS = ["connect", "create-topic", "describe", "acks", "none", "gzip", "snappy", "lz4", "zstd", "idempotent",
-              "records", "seek", "add-partitions", "configs", "delete-records", "delete-topic"]
+              "records", "seek", "add-partitions", "configs", "delete-records", "delete-topic",
+              "group-consume", "group-rebalance", "static-member", "cooperative-sticky", "groups-admin"]
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 SECONDS = 60
 
@@ -51,13 +52,17 @@ def _too_long(_signal, _frame):
 
 
 def run(client):
-    """Calls the client's method of each operation's name; `codec(name)` stands for the five codecs."""
+    """Calls the client's method of each operation's name; `codec(name)` stands for the five codecs, and what is done with
+    groups is in `groups`, whose members are made by `member`."""
+    import groups  # it uses what is above
     signal.signal(signal.SIGALRM, _too_long)
     for operation in OPERATIONS:
         signal.alarm(SECONDS)
         try:
             if operation in CODECS:
                 detail = client.codec(operation)
+            elif operation in groups.SCENARIOS:
+                detail = groups.SCENARIOS[operation](client)
             else:
                 detail = getattr(client, operation.replace("-", "_"))()
             outcome = "ok"

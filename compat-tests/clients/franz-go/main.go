@@ -45,7 +45,9 @@ func main() {
 	}
 	operations = append(operations, operation{"idempotent", c.idempotent}, operation{"records", c.records}, operation{"seek", c.seek},
 		operation{"add-partitions", c.addPartitions}, operation{"configs", c.configs},
-		operation{"delete-records", c.deleteRecords}, operation{"delete-topic", c.deleteTopic})
+		operation{"delete-records", c.deleteRecords}, operation{"delete-topic", c.deleteTopic},
+		operation{"group-consume", c.groupConsume}, operation{"group-rebalance", c.groupRebalance}, operation{"static-member", c.staticMember},
+		operation{"cooperative-sticky", c.cooperativeSticky}, operation{"groups-admin", c.groupsAdmin})
 	for _, each := range operations {
 		status, detail := attempt(each.run)
 		fmt.Printf("%s\t%s\t%s\n", each.name, status, strings.Join(strings.Fields(detail), " "))
