@@ -2,11 +2,15 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::protocol::apis::Api;
 use crate::protocol::{Message, Reader, Writer};
+
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A connection to a broker.
 pub struct Client {
@@ -19,6 +23,7 @@ impl Client {
     pub fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Self { stream, correlation_id: 0 }
     }
 

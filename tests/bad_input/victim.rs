@@ -79,8 +79,7 @@ impl Victim {
         let mut size = [0; 4];
         match stream.read_exact(&mut size) {
             Ok(()) => "answered".to_owned(),
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => "silence".to_owned(),
-            Err(_) => "closed".to_owned(),
+            Err(error) => unanswered(&error),
         }
     }
 
@@ -248,8 +247,9 @@ impl Victim {
     fn produced(client: &mut Client, version: i16, request: &ProduceRequest) -> String {
         let answer = loop {
             client.send(version, request);
-            let Ok(answer) = client.receive::<ProduceResponse>(version) else {
-                return "closed".to_owned();
+            let answer = match client.receive::<ProduceResponse>(version) {
+                Ok(answer) => answer,
+                Err(error) => return unanswered(&error),
             };
             let mut partitions =
                 answer.responses.iter().flat_map(|topic| &topic.partition_responses);
@@ -305,7 +305,10 @@ impl Victim {
         };
         let mut client = self.client();
         client.send(12, &request);
-        let Ok(answer) = client.receive::<FetchResponse>(12) else { return "closed".to_owned() };
+        let answer = match client.receive::<FetchResponse>(12) {
+            Ok(answer) => answer,
+            Err(error) => return unanswered(&error),
+        };
         let mut lines = vec![error(answer.error_code).to_string()];
         for partition in answer.responses.iter().flat_map(|topic| &topic.partitions) {
             let len = partition.records.as_ref().map_or(0, |records| records.len());
@@ -330,8 +333,9 @@ impl Victim {
             ListOffsetsRequest { replica_id: -1, topics: vec![topic], ..Default::default() };
         let mut client = self.client();
         client.send(9, &request);
-        let Ok(answer) = client.receive::<ListOffsetsResponse>(9) else {
-            return "closed".to_owned();
+        let answer = match client.receive::<ListOffsetsResponse>(9) {
+            Ok(answer) => answer,
+            Err(error) => return unanswered(&error),
         };
         let partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
         let lines = partitions.map(|partition| {
@@ -419,4 +423,10 @@ fn raw(kind: &str) -> Vec<u8> {
         "metadata-9-tag-too-long" => request(3, 9, &[0, 1, 0, 0, 0, 1, 77, 30, 1, 2, 3]),
         _ => panic!("no such bytes: {kind}"),
     }
+}
+
+/// What a client sees that gets no answer.
+fn unanswered(error: &std::io::Error) -> String {
+    let waits = error.kind() == std::io::ErrorKind::WouldBlock;
+    if waits { "silence".to_owned() } else { "closed".to_owned() }
 }
