@@ -30,7 +30,8 @@ class Broker:
     """A single combined node with its data in `directory/data`. Formatted once; may be stopped, killed and started again,
     keeping its ports, and another kind of broker may be given the same directory."""
 
-    def __init__(self, directory, kafka=False, binary=None, ports=None, settings=()):
+    def __init__(self, directory, kafka=False, binary=None, ports=None, settings=(), prefix=(), jvm=("-Xms256m", "-Xmx1g")):
+        self.prefix, self.jvm = prefix, jvm
         self.directory = Path(directory)
         self.kafka = kafka
         self.data = self.directory / "data"
@@ -82,12 +83,11 @@ class Broker:
         """Starts the process and does not wait for it."""
         command = [self.binary, self.properties]
         if self.kafka:
-            jvm = ["java", "-Xms256m", "-Xmx1g"]
-            command = software.kafka_command("kafka.Kafka", self.properties, log_level="INFO", jvm=jvm)
+            command = software.kafka_command("kafka.Kafka", self.properties, log_level="INFO", jvm=["java", *self.jvm])
         self._begun = time.monotonic()
         with open(self.log, "ab") as log:
             self._log_seen = log.tell()
-            self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=log,
+            self.process = subprocess.Popen(list(map(str, [*self.prefix, *command])), stdin=subprocess.DEVNULL, stdout=log,
                                             stderr=subprocess.STDOUT, start_new_session=True)
 
     def wait_until_ready(self):

@@ -1,0 +1,165 @@
+"""What is measured: one function for each scenario, which loads a running broker and returns {figure: number}.
+
+A figure's name ends with its unit. Costs are the broker's processor seconds for a gigabyte of records, from the kernel's
+count of the process, at a load that both brokers deliver; latencies are from the time that a request was due."""
+
+import os
+import shutil
+import statistics
+import time
+
+PARTITIONS = 4
+
+
+class Run:
+    """A broker, the generator pointed at it, and how long to load it."""
+
+    def __init__(self, broker, generator, tool, seconds, warm_up):
+        self.broker, self.tool, self.seconds, self.warm_up = broker, tool, seconds, warm_up
+        self._generator = generator
+
+    def generate(self, *arguments):
+        """What the generator says, and the broker's processor seconds meanwhile."""
+        before = self.broker.processor_seconds()
+        said = self._generator(self.broker.address, *arguments)
+        return said, self.broker.processor_seconds() - before
+
+    def produce(self, topic, rate, records, size, *more, seconds=None):
+        return self.generate("requests", "produce", "--topic", topic, "--partitions", PARTITIONS, "--connections", PARTITIONS, "--depth", 5,
+                             "--rate", rate, "--records", records, "--size", size, "--seconds", seconds or self.seconds, "--warm-up", 0, *more)
+
+    def bulk(self, name, rate, records, size, *more):
+        """Produces at a rate, then reads it all again; what both cost."""
+        if self.warm_up:
+            self.produce(f"{name}-warm", rate, records, size, *more, seconds=self.warm_up)
+            self.generate("consume", "--topic", f"{name}-warm", "--partitions", PARTITIONS)
+        said, cost = self.produce(name, rate, records, size, *more)
+        gigabytes = said["bytes"] / 1e9
+        figures = {"produce, CPU s/GB": cost / gigabytes, "produce, MB/s": said["bytes"] / said["seconds"] / 1e6,
+                   "produce p99, ms": said["latency_us"]["p99"] / 1000, "memory, MiB": self.broker.resident_mebibytes()}
+        said, cost = self.generate("consume", "--topic", name, "--partitions", PARTITIONS)
+        return figures | {"consume, CPU s/GB": cost / gigabytes, "consume, MB/s": said["bytes_per_second"] / 1e6}
+
+    def latency(self, what, *arguments):
+        """Percentiles of an open loop."""
+        said, _ = self.generate(*arguments, "--seconds", self.seconds, "--warm-up", max(2, self.warm_up))
+        return {f"{what} {percentile}, ms": said[key][percentile] / 1000
+                for what, key in ((what, "latency_us"), (what + " ack", "ack_us"), (what + " end to end", "end_to_end_us")) if key in said
+                for percentile in ("p50", "p99", "p99.9")}
+
+
+def s1_produce_and_consume_100_bytes(run):
+    return run.bulk("s1", 3000, 140, 100)
+
+
+def s2_produce_and_consume_1_kilobyte(run):
+    return run.bulk("s2", 5000, 16, 1000)
+
+
+def s2_gzip(run):
+    figures = run.bulk("s2gzip", 2000, 64, 1000, "--gzip")
+    return {name: value for name, value in figures.items() if name.startswith("produce")}
+
+
+def s3_kafka_tools(run):
+    """kafka-producer-perf-test and kafka-consumer-perf-test, a million records of 1,000 bytes."""
+    records, size = (1_000_000 if run.seconds > 5 else 200_000), 1000
+    figures = {}
+    for what in ("produce", "consume"):
+        if run.warm_up:
+            run.tool(run.broker.address, what, "tools-warm", records // 2, size)
+        before = run.broker.processor_seconds()
+        answer = [float(field) for field in run.tool(run.broker.address, what, "tools", records, size)]
+        cost = (run.broker.processor_seconds() - before) / (records * size / 1e9)
+        figures |= {f"{what}, MB/s": answer[0], f"{what}, CPU s/GB": cost}
+        if what == "produce":
+            figures["produce p99, ms"] = answer[2]
+    return figures
+
+
+def s4_latency(run):
+    figures = run.latency("10,000 requests/s", "requests", "produce", "--topic", "s4", "--rate", 10_000, "--depth", 64)
+    figures |= run.latency("1,000/s", "tail", "--topic", "s4-tail", "--rate", 1000, "--size", 1000)
+    return figures | run.latency("20,000 records/s", "tail", "--topic", "s4-more", "--rate", 1250, "--records", 16, "--size", 1000)
+
+
+def s7_idle_connections(run):
+    """Memory of connections that were used once and do nothing."""
+    connections = 8000 if run.seconds > 5 else 2000
+    before = run.broker.resident_mebibytes()
+    with run.broker.beside("idle", "--connections", connections):
+        after = run.broker.resident_mebibytes()
+    return {f"{connections} idle connections, KiB each": (after - before) * 1024 / connections}
+
+
+def s8_small_requests(run):
+    figures = {}
+    for kind in ("produce", "fetch", "metadata", "api-versions"):
+        seconds = ("--seconds", run.seconds, "--warm-up", max(1, run.warm_up))
+        said, _ = run.generate("requests", kind, "--topic", "s8", "--connections", 8, "--partitions", 1, *seconds)
+        figures[f"{kind}, 8 connections, thousand requests/s"] = said["requests_per_second"] / 1000
+    said, _ = run.generate("requests", "produce", "--topic", "s8", "--connections", 8, "--depth", 8, *seconds)
+    return figures | {"produce, depth 8, thousand requests/s": said["requests_per_second"] / 1000}
+
+
+def s9_partitions(run):
+    """Many partitions: created, at rest, stopped, killed."""
+    partitions = 8000 if run.seconds > 5 else 1000
+    broker = run.broker
+    idle = broker.resident_mebibytes()
+    begun = time.monotonic()
+    for number in range(partitions // 1000):
+        run.generate("requests", "metadata", "--topic", f"s9-{number}", "--partitions", 1000, "--seconds", 0, "--warm-up", 0, "--rate", 1)
+    figures = {f"create {partitions} partitions, s": time.monotonic() - begun,
+               "memory, KiB a partition": (broker.resident_mebibytes() - idle) * 1024 / partitions,
+               "descriptors a partition": len(os.listdir(f"/proc/{broker.process.pid}/fd")) / partitions}
+    time.sleep(2)
+    before, rest = broker.processor_seconds(), max(10, run.seconds)
+    time.sleep(rest)
+    figures["processor at rest, %"] = (broker.processor_seconds() - before) / rest * 100
+    broker.stop()
+    figures["start after a clean stop, s"] = broker.start().ready_seconds
+    broker.kill()
+    figures["start after kill -9, s"] = broker.start().ready_seconds
+    return figures
+
+
+def s10_wide_fetch(run):
+    """One fetch session over many partitions, one of which has news at a time."""
+    partitions = 10_000 if run.seconds > 5 else 1000
+    before = run.broker.processor_seconds()
+    arguments = ("tail", "--topic", "s10", "--partitions", partitions, "--rate", 1000, "--size", 100, "--seconds", run.seconds, "--warm-up", 2)
+    said, _ = run.generate(*arguments)
+    cost = run.broker.processor_seconds() - before
+    return {f"{partitions} partitions end to end {p}, ms": said["end_to_end_us"][p] / 1000 for p in ("p50", "p99")} | {
+        "processor, µs a message": cost * 1e6 / said["batches"]}
+
+
+def s12_start(run):
+    """From the process's start to the first answer and the first acknowledged record, on an empty directory."""
+    answered, acked, memory, stopping = [], [], [], []
+    broker = run.broker
+    for _ in range(7 if run.seconds > 5 else 3):
+        broker.stop()
+        shutil.rmtree(broker.data, ignore_errors=True)
+        broker.format()
+        begun = time.monotonic()
+        broker.spawn()
+        broker.wait_until_answering()
+        answered.append(time.monotonic() - begun)
+        run.generate("requests", "produce", "--topic", "first", "--seconds", 0.0001, "--warm-up", 0, "--rate", 100)
+        acked.append(time.monotonic() - begun)
+        broker.wait_until_ready()
+        memory.append(broker.resident_mebibytes())
+        begun = time.monotonic()
+        broker.stop()
+        stopping.append(time.monotonic() - begun)
+    broker.start()
+    median = statistics.median
+    return {"first answer, ms": median(answered) * 1000, "first acknowledged record, ms": median(acked) * 1000,
+            "memory, MiB": median(memory), "SIGTERM to the end, ms": median(stopping) * 1000}
+
+
+SCENARIOS = {function.__name__.split("_")[0] + (f"-{function.__name__.split('_')[1]}" if function.__name__ == "s2_gzip" else ""): function
+             for function in (s1_produce_and_consume_100_bytes, s2_produce_and_consume_1_kilobyte, s2_gzip, s3_kafka_tools, s4_latency,
+                              s7_idle_connections, s8_small_requests, s9_partitions, s10_wide_fetch, s12_start)}
