@@ -145,6 +145,31 @@ async fn dynamic_limits_of_connections_hold_at_once() {
 }
 
 #[tokio::test]
+async fn a_directory_that_cannot_be_written_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    // Nobody, not even root, can make a directory in a file.
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let wanted = file.join("data");
+    let refused = Broker::start(config(&wanted)).await.unwrap_err().to_string();
+    assert!(refused.starts_with(wanted.to_str().unwrap()), "{refused}");
+    assert!(refused.contains("Not a directory"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let listeners = format!("PLAINTEXT://{address},CONTROLLER://127.0.0.1:0");
+    let overrides = [("log.dirs", dir.path().to_str().unwrap()), ("listeners", &listeners)];
+    let config = Config::from_overrides(&overrides).unwrap();
+    let refused = Broker::start(config).await.unwrap_err().to_string();
+    let wanted = format!("Listener PLAINTEXT failed to bind to {address}: Address already in use");
+    assert!(refused.starts_with(&wanted), "{refused}");
+}
+
+#[tokio::test]
 async fn an_unknown_version_of_api_versions_is_answered_in_version_0() {
     let dir = tempfile::tempdir().unwrap();
     let broker = Broker::start(config(dir.path())).await.unwrap();

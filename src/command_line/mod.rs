@@ -5,6 +5,7 @@
 //! failed, 2 when it was used wrongly.
 
 mod format;
+mod healthcheck;
 mod print;
 mod release;
 mod storage;
@@ -49,6 +50,8 @@ enum Command {
     Storage(storage::Command),
     /// Shows the settings that a start would have.
     Config(print::Arguments),
+    /// Tells by its exit code whether the broker of this machine serves.
+    Healthcheck(healthcheck::Arguments),
 }
 
 fn key_and_value(text: &str) -> Result<(String, String), String> {
@@ -97,6 +100,7 @@ pub fn run(
     let done = match arguments.command {
         Some(Command::Storage(command)) => storage::run(command, out),
         Some(Command::Config(arguments)) => print::run(arguments, out),
+        Some(Command::Healthcheck(arguments)) => healthcheck::run(arguments, out),
         None => match arguments.settings.load() {
             Ok(config) => return Action::Serve(Box::new(config)),
             Err(error) => Err(error.into()),

@@ -132,7 +132,7 @@ fn parse_endpoint(entry: &str, protocols: &ProtocolMap) -> Result<Endpoint, Stri
 }
 
 /// `host:port`, `[v6]:port` or `v6:port`; the host may be empty.
-fn parse_address(address: &str) -> Option<(&str, u16)> {
+pub fn parse_address(address: &str) -> Option<(&str, u16)> {
     let (host, port) = address.rsplit_once(':')?;
     let host = host.strip_prefix('[').unwrap_or(host);
     let host = host.strip_suffix(']').unwrap_or(host);

@@ -37,6 +37,11 @@ impl Node {
         Self { broker: Some(broker), address, runtime, directory }
     }
 
+    /// Where clients connect.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// A new connection.
     pub fn client(&self) -> Client {
         Client::connect(self.address)
