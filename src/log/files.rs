@@ -73,6 +73,11 @@ impl FileSlot {
         Self { folder: folder.clone(), base, kind, phase, open: Mutex::new(None) }
     }
 
+    /// The file is, or will be, under the name that it has in this phase.
+    pub fn set_phase(&mut self, phase: Phase) {
+        self.phase = phase;
+    }
+
     /// Where it lies.
     pub fn path(&self) -> PathBuf {
         self.path_in(self.phase)

@@ -198,8 +198,18 @@ fn swapped_range(
             .open(&folder.path.join(file.name()), crate::sys::disk::Open::Read)?;
         let mut next = file.offset;
         let mut scan = super::scan::HeaderScan::new(&*opened, 0, *len);
-        while let Some(at) = scan.next()? {
-            next = at.header.next_offset();
+        loop {
+            match scan.next() {
+                Ok(Some(at)) => next = at.header.next_offset(),
+                Ok(None) => break,
+                // It was synced before it got this name; the disk has lost something
+                // since. What can be read of it counts.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    tracing::warn!(dir = %folder.path.display(), name = file.name(), %error, "compacted segment is damaged");
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
         }
         let (from, end) = range.unwrap_or((file.offset, next));
         range = Some((from.min(file.offset), end.max(next)));

@@ -1,14 +1,16 @@
 //! Making a log sound after a stop that was not clean: cutting what was torn,
 //! rebuilding indexes, epochs and producers from the batches.
 
-use std::io;
+use std::io::{self, IoSlice};
 
 use super::append_plan::BatchFacts;
 use super::batch::{BatchView, MAGIC_V2};
+use super::file_names::Phase;
 use super::loading::Loader;
 use super::scan::{HeaderScan, SoundBatch, walk_sound};
-use super::segment::{IndexRules, Segment};
+use super::segment::{Appended, IndexRules, Segment};
 use super::{LogKind, LogOptions};
+use crate::sys::disk::DiskFile;
 use crate::types::Offset;
 
 /// What opening a log had to do.
@@ -71,11 +73,11 @@ impl Loader {
             let holding = self.segments.range(..=recovery_point).next_back();
             holding.map_or(recovery_point, |(base, _)| *base)
         };
-        let bases = self.segments.keys().copied().collect::<Vec<_>>();
-        let last = bases.last().copied();
-        for base in bases {
-            let Some(segment) = self.segments.get(&base) else { break };
-            let newest = Some(base) == last && base < doubtful;
+        let mut next = Offset(i64::MIN);
+        while let Some((base, segment)) = self.segments.range(next..).next() {
+            let base = *base;
+            next = base + 1;
+            let newest = base < doubtful && self.segments.range(next..).next().is_none();
             let fault = match segment.index_fault(newest)? {
                 None if newest => unreadable(segment)?,
                 fault => fault,
@@ -86,9 +88,16 @@ impl Loader {
             if let Some(reason) = fault.filter(|_| base < doubtful) {
                 tracing::warn!(dir = %self.folder.path.display(), %base, reason, "checking segment");
             }
-            if self.check_segment(base)? > 0 {
-                self.delete_after(base)?;
-                break;
+            match self.check_segment(base)? {
+                Checked::Sound => {}
+                Checked::Cut => {
+                    self.delete_after(base)?;
+                    break;
+                }
+                Checked::Overflows => {
+                    self.split(base)?;
+                    next = base;
+                }
             }
         }
         let log_end = self.drop_if_before(log_start)?;
@@ -97,52 +106,92 @@ impl Loader {
         Ok(log_end)
     }
 
-    /// Walks all batches of a segment and rebuilds what is derived from them;
-    /// the bytes that had to be cut.
-    fn check_segment(&mut self, base: Offset) -> io::Result<u64> {
+    /// Walks all batches of a segment and rebuilds what is derived from them.
+    fn check_segment(&mut self, base: Offset) -> io::Result<Checked> {
         let now = self.options.clock.wall();
         let log_start = self.options.log_start;
         if self.producers.end() != base || self.report.segments_checked == 0 {
             self.producers.load_before(log_start, base, now)?;
             self.replay_producers(base, base)?;
         }
-        let rules = IndexRules {
-            interval_bytes: self.options.config.index_interval_bytes,
-            max_bytes: self.options.config.segment_index_bytes,
-        };
-        let Some(segment) = self.segments.get_mut(&base) else { return Ok(0) };
+        let rules = self.index_rules();
+        let following = self.segments.range(base + 1..).next().map(|(base, _)| *base);
+        let Some(segment) = self.segments.get_mut(&base) else { return Ok(Checked::Sound) };
         let size = segment.size();
         let file = segment.file()?;
+        if overflows(&*file, size, base, following)? {
+            return Ok(Checked::Overflows);
+        }
         segment.start_rebuild()?;
         let (epochs, producers) = (&mut self.epochs, &mut self.producers);
-        let mut next = base;
-        let end = walk_sound(&*file, 0, size, |batch| {
-            let header = &batch.at.header;
-            // Offsets that do not grow are damage too, whatever the checksum says.
-            if header.base_offset < next || header.last_offset() < header.base_offset {
-                return Ok(false);
-            }
-            if !segment.rebuild_with(header, &rules)? {
-                return Err(overflow(base, header.last_offset()));
-            }
-            next = header.next_offset();
+        let mut accept = |batch: &BatchFacts| {
+            let header = &batch.header;
+            segment.rebuild_with(header, &rules)?;
             if header.magic == MAGIC_V2
                 && epochs.get().latest().is_none_or(|l| header.leader_epoch > l.epoch)
             {
                 epochs.note(header.leader_epoch, header.base_offset);
             }
-            producers.replay(&facts(batch), Some(segment.aborted_mut()))?;
-            Ok(true)
+            producers.replay(batch, Some(segment.aborted_mut()))
+        };
+        let mut order = Order::new(base, following);
+        walk_sound(&*file, 0, size, |batch| {
+            let judged = order.next(facts(batch));
+            judged.accepted.as_ref().map_or(Ok(()), &mut accept)?;
+            Ok(judged.goes_on)
         })?;
+        order.last().as_ref().map_or(Ok(()), &mut accept)?;
         segment.finish_rebuild()?;
+        let (end, next) = (segment.size(), order.reached);
         self.producers.take_snapshot()?;
         self.report.segments_checked += 1;
         let cut = size - end;
         if cut > 0 {
-            tracing::warn!(dir = %self.folder.path.display(), %base, cut, %next, "cut a torn tail");
+            tracing::warn!(dir = %self.folder.path.display(), %base, cut, %next, "cut what is damaged or torn");
             self.report.bytes_cut += cut;
+            return Ok(Checked::Cut);
         }
-        Ok(cut)
+        Ok(Checked::Sound)
+    }
+
+    fn index_rules(&self) -> IndexRules {
+        IndexRules {
+            interval_bytes: self.options.config.index_interval_bytes,
+            max_bytes: self.options.config.segment_index_bytes,
+        }
+    }
+
+    /// Makes several segments of one whose offsets do not fit its indexes: old
+    /// compaction wrote such (KAFKA-6264). They take its place as after compaction.
+    fn split(&mut self, base: Offset) -> io::Result<()> {
+        let Some(mut segment) = self.segments.remove(&base) else { return Ok(()) };
+        let (now, rules) = (self.options.clock.wall(), self.index_rules());
+        let mut parts = Vec::<Segment>::new();
+        walk_sound(&*segment.file()?, 0, segment.size(), |batch| {
+            let header = &batch.at.header;
+            if parts.last().is_none_or(|part| !part.fits(header.last_offset())) {
+                let base = if parts.is_empty() { base } else { header.base_offset };
+                parts.push(Segment::create_cleaned(&self.folder, base, now)?);
+            }
+            let mut bytes = vec![0; header.total_len];
+            segment.file()?.read_exact_at(&mut bytes, batch.at.position)?;
+            let Some(part) = parts.last_mut() else { return Ok(false) };
+            part.append(&mut [IoSlice::new(&bytes)], [Appended::from(header)], &rules)?;
+            Ok(true)
+        })?;
+        tracing::warn!(dir = %self.folder.path.display(), %base, parts = parts.len(), "split a segment whose offsets are too far apart");
+        for part in &mut parts {
+            part.seal_durably()?;
+        }
+        for part in parts.iter_mut().rev() {
+            part.rename(Phase::Swap)?;
+        }
+        segment.remove()?;
+        for mut part in parts {
+            part.rename(Phase::Live)?;
+            self.segments.insert(part.base(), part);
+        }
+        self.folder.files.disk().sync_dir(&self.folder.path)
     }
 
     fn delete_after(&mut self, base: Offset) -> io::Result<()> {
@@ -220,6 +269,20 @@ pub(super) fn replay_segment(
     producers: &mut super::producer_files::ProducerFiles,
     end: Offset,
 ) -> io::Result<()> {
+    match replay_batches(segment, producers, end) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            tracing::warn!(base = %segment.base(), %error, "producers are known as far as a segment can be read");
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+fn replay_batches(
+    segment: &Segment,
+    producers: &mut super::producer_files::ProducerFiles,
+    end: Offset,
+) -> io::Result<()> {
     let from = producers.end().max(segment.base());
     let Some(first) = segment.find(from)? else { return Ok(()) };
     let file = segment.file()?;
@@ -245,7 +308,8 @@ pub(super) fn replay_segment(
 /// Why the end of a segment cannot be found, if it cannot.
 fn unreadable(segment: &Segment) -> io::Result<Option<&'static str>> {
     match segment.read_next_offset() {
-        Ok(_) => Ok(None),
+        Ok(next) if next == segment.base() || segment.fits(next + -1) => Ok(None),
+        Ok(_) => Ok(Some("the last offset does not belong into the segment")),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Some("batches are damaged")),
         Err(error) => Err(error),
     }
@@ -262,7 +326,92 @@ fn facts(batch: &SoundBatch<'_>) -> BatchFacts {
     }
 }
 
-fn overflow(base: Offset, offset: Offset) -> io::Error {
-    let text = format!("segment {base}: offset {offset} is too far from the base");
-    io::Error::new(io::ErrorKind::InvalidData, text)
+/// What the check of a segment came to.
+enum Checked {
+    /// Every byte of it is a batch.
+    Sound,
+    /// Something was cut off; what lies behind the segment has lost its place.
+    Cut,
+    /// Untouched: it must become several.
+    Overflows,
+}
+
+/// Takes batches in as long as their offsets make sense. Base offsets lie outside
+/// of checksums, so a batch that is sound otherwise may have a wrong one.
+struct Order {
+    base: Offset,
+    /// First offset of the segment behind this one.
+    following: Option<Offset>,
+    /// After the last batch that was accepted.
+    reached: Offset,
+    /// Accepted unless the next batch speaks against it.
+    held: Option<BatchFacts>,
+}
+
+/// A batch that may be taken in, and whether more may follow.
+struct Judged {
+    accepted: Option<BatchFacts>,
+    goes_on: bool,
+}
+
+impl Order {
+    fn new(base: Offset, following: Option<Offset>) -> Self {
+        Self { base, following, reached: base, held: None }
+    }
+
+    fn next(&mut self, batch: BatchFacts) -> Judged {
+        let header = &batch.header;
+        let before = self.held.as_ref().map_or(self.reached, |held| held.header.next_offset());
+        if self.fits(&batch) && header.base_offset >= before {
+            let accepted = self.last();
+            self.held = Some(batch);
+            return Judged { accepted, goes_on: true };
+        }
+        // The one before left a gap, and without it this one is in order: then
+        // that one's offset is the wrong one.
+        if self.fits(&batch)
+            && header.base_offset >= self.reached
+            && self.held.as_ref().is_some_and(|held| held.header.base_offset > self.reached)
+        {
+            self.held = None;
+        }
+        Judged { accepted: None, goes_on: false }
+    }
+
+    /// The batch that is held back, since nothing speaks against it.
+    fn last(&mut self) -> Option<BatchFacts> {
+        let held = self.held.take();
+        self.reached = held.as_ref().map_or(self.reached, |held| held.header.next_offset());
+        held
+    }
+
+    fn fits(&self, batch: &BatchFacts) -> bool {
+        let (first, last) = (batch.header.base_offset, batch.header.last_offset());
+        (self.base..=last).contains(&first)
+            && last - self.base <= i64::from(i32::MAX)
+            && self.following.is_none_or(|following| last < following)
+    }
+}
+
+/// True when a segment's offsets are in order up to the `following` segment and
+/// yet too far from its base for the indexes. Of the last segment nothing says so:
+/// there a far offset is a damaged one.
+fn overflows(
+    file: &dyn DiskFile,
+    size: u64,
+    base: Offset,
+    following: Option<Offset>,
+) -> io::Result<bool> {
+    let Some(following) = following.filter(|next| *next - base > i64::from(i32::MAX)) else {
+        return Ok(false);
+    };
+    let (mut next, mut far) = (base, false);
+    let end = walk_sound(file, 0, size, |batch| {
+        let (first, last) = (batch.at.header.base_offset, batch.at.header.last_offset());
+        far |= last - base > i64::from(i32::MAX);
+        let in_order = next <= first && first <= last && last < following;
+        next = batch.at.header.next_offset();
+        Ok(in_order)
+    })?;
+    Ok(far && end == size)
 }

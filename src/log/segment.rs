@@ -136,13 +136,34 @@ impl Segment {
     /// A new, empty segment at `base`. What older files of that name hold is
     /// thrown away.
     pub fn create(folder: &Arc<Folder>, base: Offset, now: Timestamp) -> io::Result<Self> {
+        Self::create_in(folder, base, now, Phase::Live)
+    }
+
+    /// The same under the names of a segment that is to take the place of others,
+    /// once it is whole.
+    pub fn create_cleaned(folder: &Arc<Folder>, base: Offset, now: Timestamp) -> io::Result<Self> {
+        Self::create_in(folder, base, now, Phase::Cleaned)
+    }
+
+    fn create_in(
+        folder: &Arc<Folder>,
+        base: Offset,
+        now: Timestamp,
+        phase: Phase,
+    ) -> io::Result<Self> {
         let mut segment = Self::open(folder, base, &SegmentFiles::default(), now);
+        segment.slots().into_iter().for_each(|slot| slot.set_phase(phase));
         segment.log.created()?.set_len(0)?;
-        for slot in [segment.offsets.slot(), segment.times.slot(), segment.aborted.slot()] {
+        for slot in segment.slots().into_iter().skip(1) {
             slot.remove()?;
         }
         segment.index_missing = false;
         Ok(segment)
+    }
+
+    /// All its files, the log first.
+    fn slots(&mut self) -> [&mut FileSlot; 4] {
+        [&mut self.log, self.offsets.slot(), self.times.slot(), self.aborted.slot()]
     }
 
     /// Offset that the segment is named by; no record in it lies before.
@@ -273,6 +294,14 @@ impl Segment {
         self.times.write_out()
     }
 
+    /// Seals and syncs a segment that nobody else knows yet.
+    pub fn seal_durably(&mut self) -> io::Result<()> {
+        self.seal()?;
+        let mut files = Vec::new();
+        self.files_to_sync(true, &mut files)?;
+        files.iter().try_for_each(|file| file.sync())
+    }
+
     /// The files whose sync makes durable what was appended. Indexes only when
     /// the segment is sealed: before, they are rebuilt after a crash anyway.
     pub fn files_to_sync(
@@ -372,14 +401,19 @@ impl Segment {
         let start =
             if near.position > from { self.start_for(near.offset)?.max(from) } else { from };
         let (mut end, mut next_offset) = (start, None);
-        self.scan(start, |at| {
+        let scanned = self.scan(start, |at| {
             if at.end() > limit {
                 next_offset = Some(at.header.base_offset);
                 return ControlFlow::Break(());
             }
             (end, next_offset) = (at.end(), Some(at.header.next_offset()));
             ControlFlow::Continue(())
-        })?;
+        });
+        match scanned {
+            // What lies before the damage is as good as ever.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData && end > from => {}
+            other => other?,
+        }
         Ok((end, next_offset))
     }
 
@@ -539,16 +573,18 @@ impl Segment {
         Ok(())
     }
 
-    /// The next sound batch during a rebuild; false when its offset cannot be in
-    /// this segment.
-    pub fn rebuild_with(&mut self, header: &BatchHeader, rules: &IndexRules) -> io::Result<bool> {
+    /// The next sound batch during a rebuild; the caller has seen that its offsets
+    /// are in order and [`Self::fits`] the last of them.
+    pub fn rebuild_with(&mut self, header: &BatchHeader, rules: &IndexRules) -> io::Result<()> {
         let batch = Appended::from(header);
-        if header.base_offset < self.base || !self.offsets.fits(batch.last_offset) {
-            return Ok(false);
-        }
         self.note(&batch, rules)?;
         self.size += batch.len;
-        Ok(true)
+        Ok(())
+    }
+
+    /// True when the indexes can tell this offset.
+    pub fn fits(&self, offset: Offset) -> bool {
+        self.offsets.fits(offset)
     }
 
     /// Ends a rebuild: cuts what came after the last sound batch and writes the
@@ -567,18 +603,18 @@ impl Segment {
 
     /// Renames the files to `.deleted`: after a crash they are swept away.
     pub fn mark_deleted(&mut self) -> io::Result<()> {
-        self.log.rename(Phase::Deleted)?;
-        self.offsets.slot().rename(Phase::Deleted)?;
-        self.times.slot().rename(Phase::Deleted)?;
-        self.aborted.slot().rename(Phase::Deleted)
+        self.rename(Phase::Deleted)
+    }
+
+    /// Gives the files the names of another phase, the log first: what a crash
+    /// leaves half-way is told by it.
+    pub fn rename(&mut self, phase: Phase) -> io::Result<()> {
+        self.slots().into_iter().try_for_each(|slot| slot.rename(phase))
     }
 
     /// Removes the files.
     pub fn remove(&mut self) -> io::Result<()> {
-        self.log.remove()?;
-        self.offsets.slot().remove()?;
-        self.times.slot().remove()?;
-        self.aborted.slot().remove()
+        self.slots().into_iter().try_for_each(|slot| slot.remove())
     }
 }
 

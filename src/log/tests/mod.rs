@@ -2,6 +2,7 @@
 
 mod basics;
 mod crashes;
+mod damage;
 mod recovering;
 mod stores;
 mod timestamps;
