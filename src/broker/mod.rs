@@ -7,6 +7,7 @@
 //! out, logs are closed and marked as clean, and the controller goes last.
 
 mod background;
+mod cleaner;
 mod directories;
 mod failure;
 mod follower;
@@ -27,6 +28,7 @@ use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
 use self::background::Background;
+use self::cleaner::LogCleaner;
 use self::failure::Failure;
 use self::follower::{Follower, apply_settings};
 use self::lifecycle::{BrokerState, Intervals, LifecycleHandle, Wish};
@@ -65,6 +67,7 @@ pub struct Broker {
     lifecycle: LifecycleHandle,
     follower: Follower,
     background: Background,
+    cleaner: Option<LogCleaner>,
     controlling: JoinHandle<()>,
     quorum: ControllerCloser,
     failure: Failure,
@@ -129,6 +132,8 @@ impl Broker {
         let jobs = storage::jobs(&settings.current(), &store);
         let background =
             Background::start(jobs, machine.clock.clone()).map_err(StartError::Thread)?;
+        let cleaner = LogCleaner::start(settings, store.clone(), machine.clock.clone())
+            .map_err(StartError::Thread)?;
         info!("[KafkaServer id={}] started", parts.node_id);
         Ok(Self {
             parts,
@@ -138,6 +143,7 @@ impl Broker {
             lifecycle,
             follower,
             background,
+            cleaner,
             controlling,
             quorum,
             failure,
@@ -178,6 +184,9 @@ impl Broker {
             listener.stop(LAST_ANSWERS).await;
         }
         self.background.stop();
+        if let Some(cleaner) = self.cleaner {
+            cleaner.stop();
+        }
         self.follower.stop();
         self.store.close_clean(self.lifecycle.epoch);
         for listener in self.controllers {

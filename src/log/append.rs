@@ -267,7 +267,7 @@ impl Log {
             return Ok(false);
         }
         let age = self.active.age(self.clock.wall(), outline.max_timestamp)?;
-        Ok(age > self.config.segment_ms.saturating_sub(self.roll_jitter))
+        Ok(age > self.config.roll_ms().saturating_sub(self.roll_jitter))
     }
 
     pub(super) fn roll_to(&mut self, expected_next: Offset) -> io::Result<()> {

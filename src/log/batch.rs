@@ -49,6 +49,8 @@ const CODEC_MASK: i16 = 0b111;
 const APPEND_TIME_BIT: i16 = 1 << 3;
 const TRANSACTIONAL_BIT: i16 = 1 << 4;
 const CONTROL_BIT: i16 = 1 << 5;
+const DELETE_HORIZON_BIT: i16 = 1 << 6;
+
 /// Why bytes are not a sound batch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BatchError {
@@ -136,6 +138,11 @@ impl Attributes {
     /// Holds a record for brokers and clients' machinery, not for consumers.
     pub fn is_control(self) -> bool {
         self.0 & CONTROL_BIT != 0
+    }
+
+    /// The same bits, saying whether the base timestamp is a delete horizon.
+    pub fn with_delete_horizon(self, on: bool) -> Self {
+        Self(if on { self.0 | DELETE_HORIZON_BIT } else { self.0 & !DELETE_HORIZON_BIT })
     }
 }
 
@@ -285,6 +292,13 @@ impl BatchHeader {
             return -1;
         }
         advance_sequence(self.base_sequence, self.last_offset_delta)
+    }
+
+    /// When tombstones and markers in it may go; `None` as long as no cleaner has
+    /// met it (KIP-534).
+    pub fn delete_horizon(&self) -> Option<Timestamp> {
+        let set = self.attributes.0 & DELETE_HORIZON_BIT != 0;
+        (set && self.magic >= MAGIC_V2).then_some(self.base_timestamp)
     }
 
     /// Codec of the records, `None` for one that does not exist.

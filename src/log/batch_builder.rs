@@ -95,8 +95,8 @@ impl BatchBuilder {
 
     /// Adds a copy of a record at the next offset.
     pub fn append_record(&mut self, record: &Record<'_>) {
-        let headers = record.headers.iter().collect::<Vec<_>>();
-        self.append_with_headers(record.timestamp, record.key, record.value, headers.into_iter());
+        let headers = record.headers.iter();
+        self.append_with_headers(record.timestamp, record.key, record.value, headers);
     }
 
     /// Adds a record at `offset_delta` from the base offset, which must be above

@@ -3,8 +3,10 @@
 //! Decompression streams and stops at a limit that the caller sets, so that a
 //! small batch cannot unfold into all of the memory.
 
+use std::borrow::Cow;
 use std::io::{self, Read, Write};
 
+use super::batch::BatchView;
 use super::{lz4, snappy};
 
 /// How the records of a batch are compressed. The ids are those of the batch's
@@ -136,6 +138,20 @@ pub fn decompress(codec: Codec, data: &[u8], limit: usize) -> Result<Vec<u8>, Co
     match decoder.read_to_end(&mut out) {
         Ok(_) => Ok(out),
         Err(error) => Err(decoder.explain(&error)),
+    }
+}
+
+/// Bytes that the records of one stored batch may unfold to.
+const STORED_LIMIT: usize = 1 << 30;
+
+/// The plain records of a batch in the log, or why there are none.
+pub fn stored_records<'b>(batch: &BatchView<'b>) -> Result<Cow<'b, [u8]>, String> {
+    match batch.header().codec() {
+        Some(Codec::None) => Ok(Cow::Borrowed(batch.payload())),
+        Some(codec) => decompress(codec, batch.payload(), STORED_LIMIT)
+            .map(Cow::Owned)
+            .map_err(|error| error.to_string()),
+        None => Err("unknown codec".to_owned()),
     }
 }
 

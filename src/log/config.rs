@@ -70,6 +70,18 @@ pub struct LogConfig {
 const HOUR_MS: i64 = 60 * 60 * 1000;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
+impl LogConfig {
+    /// When a segment rolls by age: of a compacted log also in time for
+    /// `max.compaction.lag.ms`, since the active segment is never cleaned.
+    pub fn roll_ms(&self) -> i64 {
+        if self.cleanup_policy.compact && self.max_compaction_lag_ms > 0 {
+            self.segment_ms.min(self.max_compaction_lag_ms)
+        } else {
+            self.segment_ms
+        }
+    }
+}
+
 impl Default for LogConfig {
     fn default() -> Self {
         Self {

@@ -11,8 +11,8 @@ use crate::types::{Offset, Timestamp};
 /// A segment that was renamed and waits to be removed: readers may still be at it.
 #[derive(Debug)]
 pub(super) struct Doomed {
-    segment: Segment,
-    due: Timestamp,
+    pub(super) segment: Segment,
+    pub(super) due: Timestamp,
 }
 
 impl Doomed {
@@ -91,6 +91,7 @@ impl Log {
     /// more, and the checkpoint must not claim what will be written anew.
     fn rewind(&mut self, offset: Offset) -> io::Result<()> {
         self.rewinds += 1;
+        self.marks.cut_at(offset);
         self.settled = false;
         if offset < self.recovery_point {
             self.recovery_point = offset;
@@ -144,7 +145,8 @@ impl Log {
         let mut summaries = Vec::new();
         for segment in self.segments() {
             // Only asked for where it matters: it may have to be read.
-            let largest = if by_age && segment.size() > 0 {
+            let closed = segment.base() != self.active.base();
+            let largest = if by_age && (closed || segment.size() > 0) {
                 segment.largest_or_modified()?
             } else {
                 Timestamp(i64::MAX)
@@ -183,7 +185,7 @@ impl Log {
         Ok(())
     }
 
-    fn deletion_time(&self) -> Timestamp {
+    pub(super) fn deletion_time(&self) -> Timestamp {
         Timestamp(self.clock.wall().0.saturating_add(self.config.file_delete_delay_ms))
     }
 

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::checkpoint_text::{decode_offsets, encode_offsets};
 use super::error::DirectoryHealth;
 use super::file_names::{
-    CLEAN_SHUTDOWN, HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT,
+    CLEAN_SHUTDOWN, CLEANER_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
 };
 use super::{LogMarks, Rewound};
 use crate::sys::disk::{Disk, DiskLock, is_exhaustion, read_small_file, replace_file};
@@ -198,6 +199,15 @@ impl LogDirectory {
         self.write_offsets(HIGH_WATERMARK_CHECKPOINT, |marks| Some(marks.high_watermark()))
     }
 
+    /// Writes up to where each log is compacted.
+    pub(super) fn write_cleaned(&self) -> io::Result<()> {
+        let known = self.logs().iter().any(|(_, marks)| marks.cleaned_to().is_some());
+        if !known && !self.disk.exists(&self.path.join(CLEANER_CHECKPOINT)) {
+            return Ok(());
+        }
+        self.write_offsets(CLEANER_CHECKPOINT, LogMarks::cleaned_to)
+    }
+
     /// Notes that a stop cannot be called clean any more.
     pub(super) fn not_clean(&self) {
         self.unclean.store(true, Ordering::Release);
@@ -245,6 +255,7 @@ fn mix(fingerprint: u64, offset: Option<Offset>) -> u64 {
 
 impl Rewound for LogDirectory {
     fn recovery_point_rewound(&self) -> io::Result<()> {
-        self.write_recovery_points()
+        self.write_recovery_points()?;
+        self.write_cleaned()
     }
 }

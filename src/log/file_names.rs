@@ -16,6 +16,8 @@ pub const RECOVERY_POINT_CHECKPOINT: &str = "recovery-point-offset-checkpoint";
 pub const LOG_START_CHECKPOINT: &str = "log-start-offset-checkpoint";
 /// Per partition: high watermark.
 pub const HIGH_WATERMARK_CHECKPOINT: &str = "replication-offset-checkpoint";
+/// Per partition: everything below is compacted.
+pub const CLEANER_CHECKPOINT: &str = "cleaner-offset-checkpoint";
 /// Initial metadata records, as formats before 4.4 left them.
 pub const BOOTSTRAP_CHECKPOINT: &str = "bootstrap.checkpoint";
 /// Belongs to tiered storage; not a partition.

@@ -2,6 +2,7 @@
 //! memory than it may, and recovery keeps what is sound.
 
 use crate::log::append_plan::AppendPlan;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,6 +10,9 @@ use bytes::Bytes;
 
 use super::batch::{BatchView, batches};
 use super::batch_builder::{BatchBuilder, BatchOptions};
+use super::compaction::filter::{Fate, Filter, FilterCounts};
+use super::compaction::offset_map::OffsetMap;
+use super::compaction::transactions::CleanedTransactions;
 use super::compression::{Codec, Compression, decompress};
 use super::control::EndTransactionMarker;
 use super::files::OpenFiles;
@@ -79,6 +83,7 @@ fn read_every_way(bytes: &[u8]) {
                 let Ok(record) = record else { break };
                 assert_eq!(record.headers.iter().count(), record.headers.len());
             }
+            compact(&found);
         }
     }
     for version in [3, 7] {
@@ -102,6 +107,31 @@ fn read_every_way(bytes: &[u8]) {
     }
     for origin in [AppendOrigin::Replication, AppendOrigin::RaftLeader] {
         let _ = check_given(&bytes, origin, LeaderEpoch(0), None);
+    }
+}
+
+/// What compaction makes of a batch, anybody can read, and it ends where it did.
+fn compact(batch: &BatchView<'_>) {
+    let mut map = OffsetMap::new(2, 1000, 0.9);
+    map.put(&[1], batch.header().base_offset);
+    map.reached(batch.header().last_offset());
+    let mut filter = Filter {
+        map: &map,
+        transactions: CleanedTransactions::default(),
+        producers: &HashMap::new(),
+        high_watermark: batch.header().next_offset(),
+        now: NOW,
+        delete_retention_ms: 1000,
+        counts: FilterCounts::default(),
+    };
+    if let Ok((Fate::Changed(header, bytes), _)) = filter.judge(batch) {
+        let view = BatchView::parse(&bytes).unwrap();
+        view.check_crc().unwrap();
+        assert_eq!(view.bytes().len(), bytes.len());
+        assert_eq!(header.last_offset(), batch.header().last_offset());
+        let plain = compression::stored_records(&view).unwrap();
+        let count = record::Records::new(view.header(), &plain).map(Result::unwrap).count();
+        assert_eq!(i32::try_from(count), Ok(header.record_count));
     }
 }
 

@@ -1,7 +1,7 @@
 //! The numbers of a log that others look at without its lock: checkpoints,
 //! descriptions, and whether background work is due.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use crate::types::{Offset, Timestamp};
 
@@ -18,6 +18,10 @@ pub struct LogMarks {
     size: AtomicU64,
     next_removal: AtomicI64,
     flush_ms: AtomicI64,
+    /// -1 when it was never cleaned.
+    cleaned_to: AtomicI64,
+    compacted: AtomicBool,
+    uncleanable: AtomicBool,
 }
 
 impl Default for LogMarks {
@@ -32,6 +36,9 @@ impl Default for LogMarks {
             size: AtomicU64::new(0),
             next_removal: AtomicI64::new(i64::MAX),
             flush_ms: AtomicI64::new(i64::MAX),
+            cleaned_to: AtomicI64::new(-1),
+            compacted: AtomicBool::new(false),
+            uncleanable: AtomicBool::new(false),
         }
     }
 }
@@ -79,6 +86,37 @@ impl LogMarks {
         let flush_ms = self.flush_ms.load(Ordering::Acquire);
         self.active_base() > recovery_point
             || (flush_ms < i64::MAX && self.log_end() > recovery_point)
+    }
+
+    /// Everything before was compacted, as far as is known.
+    pub fn cleaned_to(&self) -> Option<Offset> {
+        let offset = self.cleaned_to.load(Ordering::Acquire);
+        (offset >= 0).then_some(Offset(offset))
+    }
+
+    pub(super) fn set_cleaned_to(&self, offset: Offset) {
+        self.cleaned_to.store(offset.0, Ordering::Release);
+    }
+
+    /// Records from `offset` on are not what they were.
+    pub(super) fn cut_at(&self, offset: Offset) {
+        self.cleaned_to.fetch_min(offset.0, Ordering::AcqRel);
+    }
+
+    /// False when a look at the log would find nothing to compact: for logs of
+    /// other policies, and those that cannot be read.
+    pub(super) fn may_need_cleaning(&self) -> bool {
+        self.compacted.load(Ordering::Acquire)
+            && !self.uncleanable.load(Ordering::Acquire)
+            && self.cleaned_to().is_none_or(|offset| offset < self.active_base())
+    }
+
+    pub(super) fn set_compacted(&self, compacted: bool) {
+        self.compacted.store(compacted, Ordering::Release);
+    }
+
+    pub(super) fn set_uncleanable(&self) {
+        self.uncleanable.store(true, Ordering::Release);
     }
 
     pub(super) fn set_flush_ms(&self, flush_ms: i64) {

@@ -9,14 +9,15 @@
 //! short lock. Nothing here waits for anything but the disk.
 //!
 //! Invariants: log start <= log end; closed segments never change but by
-//! truncation; a batch is in the indexes, epochs and producer state only once
-//! it is in the file.
+//! truncation, and compaction replaces them as a whole; a batch is in the indexes,
+//! epochs and producer state only once it is in the file.
 
 mod append;
 pub mod append_plan;
 pub mod batch;
 pub mod batch_builder;
 pub mod checkpoint_text;
+pub mod compaction;
 pub mod compression;
 mod config;
 pub mod control;
@@ -49,6 +50,7 @@ mod side_files;
 mod snappy;
 pub mod snapshot;
 pub mod store;
+mod store_cleaning;
 mod store_loading;
 #[cfg(test)]
 mod tests;
@@ -223,6 +225,7 @@ impl Log {
     /// Other settings from now on.
     pub fn set_config(&mut self, config: Arc<LogConfig>) {
         self.marks.set_flush_ms(config.flush_ms);
+        self.marks.set_compacted(config.cleanup_policy.compact);
         self.config = config;
     }
 
@@ -287,6 +290,7 @@ impl Log {
     fn publish_marks(&self) {
         let marks = &*self.marks;
         marks.set_flush_ms(self.config.flush_ms);
+        marks.set_compacted(self.config.cleanup_policy.compact);
         marks.set_recovery_point(self.recovery_point);
         marks.set_extent(self.log_start, self.log_end);
         marks.set_segments(self.first_base(), self.active.base(), self.size());

@@ -85,7 +85,7 @@ impl<'a> Headers<'a> {
     }
 
     /// Key and value of each. Keys are meant to be UTF-8 but nobody checks it.
-    pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + use<'a> {
+    pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + Clone + use<'a> {
         let mut cursor = Cursor { rest: self.bytes };
         (0..self.count).map_while(move |_| cursor.header().ok())
     }

@@ -3,7 +3,9 @@
 
 use std::io;
 
-use super::batch::{BatchError, BatchHeader, HEADER_LEN, LOG_OVERHEAD, MAGIC_END, MAGIC_V2};
+use super::batch::{
+    BatchError, BatchHeader, BatchView, HEADER_LEN, LOG_OVERHEAD, MAGIC_END, MAGIC_V2,
+};
 use crate::sys::disk::DiskFile;
 
 /// Bytes read at once where only headers are wanted.
@@ -136,6 +138,59 @@ pub fn walk_sound(
         position = at.end();
     }
     Ok(position)
+}
+
+/// Shows every batch from `start` up to `end` of the file with all its bytes, until
+/// `visit` says that it is enough. Reads `page_len` bytes at once, more only for a
+/// larger batch.
+///
+/// # Errors
+/// `InvalidData` where there is something else, or a wrong checksum.
+pub fn walk_whole<E: From<io::Error>>(
+    file: &dyn DiskFile,
+    start: u64,
+    end: u64,
+    page_len: usize,
+    mut visit: impl FnMut(&BatchView<'_>) -> Result<bool, E>,
+) -> Result<(), E> {
+    let mut page = vec![0; page_len.max(HEADER_LEN)];
+    let mut position = start;
+    while position < end {
+        let left = usize::try_from(end - position).unwrap_or(usize::MAX);
+        let wanted = page.len().min(left);
+        let read = file.read_at(page.get_mut(..wanted).unwrap_or_default(), position)?;
+        let mut rest = page.get(..read).unwrap_or_default();
+        let at_page = position;
+        let needed = loop {
+            let error = match BatchView::parse(rest) {
+                Ok(batch) => {
+                    batch.check_crc().map_err(|error| damaged(position, &error))?;
+                    if !visit(&batch)? {
+                        return Ok(());
+                    }
+                    position += batch.bytes().len() as u64;
+                    rest = rest.get(batch.bytes().len()..).unwrap_or_default();
+                    continue;
+                }
+                Err(error) => error,
+            };
+            match error {
+                BatchError::Truncated { needed, .. } if needed <= left => break needed,
+                _ if position == end => return Ok(()),
+                error => return Err(damaged(position, &error).into()),
+            }
+        };
+        if position == at_page {
+            if read < wanted || needed <= page.len() {
+                // The file ends before the segment does.
+                return Err(
+                    damaged(position, &BatchError::Truncated { needed, available: read }).into()
+                );
+            }
+            page.resize(needed, 0);
+        }
+    }
+    Ok(())
 }
 
 fn holds_batch(bytes: &[u8]) -> bool {

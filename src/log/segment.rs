@@ -10,7 +10,8 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
 
 use super::batch::{BatchHeader, BatchView, TimestampType};
-use super::compression::{Codec, decompress};
+use super::compaction::plan::SegmentSizes;
+use super::compression::stored_records;
 use super::file_names::{FileKind, Phase};
 use super::files::{FileSlot, Folder};
 use super::offset_index::{self, OffsetIndex};
@@ -20,10 +21,6 @@ use super::time_index::{self, TimeIndex, TimestampOffset};
 use super::txn_index::TransactionIndex;
 use crate::sys::disk::DiskFile;
 use crate::types::{LeaderEpoch, Offset, Timestamp};
-
-/// Bytes that the records of one batch may unfold to when they are searched for
-/// a timestamp.
-const SEARCH_LIMIT: usize = 1 << 30;
 
 /// Lengths of a segment's files, as the directory lists them; `None` for a file
 /// that is not there.
@@ -164,6 +161,29 @@ impl Segment {
     /// All its files, the log first.
     fn slots(&mut self) -> [&mut FileSlot; 4] {
         [&mut self.log, self.offsets.slot(), self.times.slot(), self.aborted.slot()]
+    }
+
+    /// Another view on the files of a segment that does not change any more, to be
+    /// read without the log's lock.
+    pub fn view(&self, folder: &Arc<Folder>, now: Timestamp) -> Self {
+        let sizes = self.sizes();
+        let files = SegmentFiles {
+            log: sizes.size,
+            index: Some(sizes.index),
+            time_index: Some(sizes.time_index),
+            txn_index: Some(self.aborted.size()),
+        };
+        Self::open(folder, self.base, &files, now)
+    }
+
+    /// Base and sizes.
+    pub fn sizes(&self) -> SegmentSizes {
+        SegmentSizes {
+            base: self.base,
+            size: self.size,
+            index: self.offsets.len() as u64 * offset_index::ENTRY_LEN,
+            time_index: self.times.len() as u64 * time_index::ENTRY_LEN,
+        }
     }
 
     /// Offset that the segment is named by; no record in it lies before.
@@ -417,6 +437,16 @@ impl Segment {
         Ok((end, next_offset))
     }
 
+    /// Records in all its batches, by their headers.
+    pub fn count_records(&self) -> io::Result<u64> {
+        let mut count = 0;
+        self.scan(0, |at| {
+            count += u64::try_from(at.header.record_count).unwrap_or(0);
+            ControlFlow::Continue(())
+        })?;
+        Ok(count)
+    }
+
     /// The offset after the last batch; the base when there is none.
     pub fn read_next_offset(&self) -> io::Result<Offset> {
         let mut next = self.base;
@@ -629,16 +659,8 @@ fn first_record(
     wanted: &impl Fn(Timestamp, Offset) -> bool,
 ) -> Result<Option<TimestampAndOffset>, String> {
     let header = batch.header();
-    let plain;
-    let payload = match header.codec() {
-        Some(Codec::None) => batch.payload(),
-        Some(codec) => {
-            plain = decompress(codec, batch.payload(), SEARCH_LIMIT).map_err(|e| e.to_string())?;
-            &plain
-        }
-        None => return Err("unknown codec".to_owned()),
-    };
-    for record in Records::new(header, payload) {
+    let plain = stored_records(batch)?;
+    for record in Records::new(header, &plain) {
         let record = record.map_err(|error| error.to_string())?;
         if wanted(record.timestamp, record.offset) {
             return Ok(Some(found(header, record.timestamp, record.offset)));

@@ -438,7 +438,8 @@ impl LogStore {
             let written = directory.attempt(|| {
                 directory.write_recovery_points()?;
                 directory.write_log_starts()?;
-                directory.write_high_watermarks()
+                directory.write_high_watermarks()?;
+                directory.write_cleaned()
             });
             written.map_err(|error| directory.health().explain(directory.path(), error))?;
         }

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 
 use super::directory::{LogDirectory, Offsets};
 use super::file_names::{
-    DirectoryState, HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT, METADATA_LOG,
-    PartitionDirectory, RECOVERY_POINT_CHECKPOINT, REMOTE_LOG_INDEX_CACHE,
+    CLEANER_CHECKPOINT, DirectoryState, HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT,
+    METADATA_LOG, PartitionDirectory, RECOVERY_POINT_CHECKPOINT, REMOTE_LOG_INDEX_CACHE,
 };
 use super::store::{DoomedDirectory, LogStore, Owner, StoreError};
 use super::{Log, LogConfig, LogError, LogOptions, RecoveryReport};
@@ -50,6 +50,7 @@ struct Checkpoints {
     recovery_points: Offsets,
     log_starts: Offsets,
     high_watermarks: Offsets,
+    cleaned: Offsets,
 }
 
 impl LogStore {
@@ -142,6 +143,9 @@ impl LogStore {
                 let options = self.options_for(directory, &checkpoints, name, config_of);
                 let path = directory.path().join(name.to_string());
                 let opened = Log::open(&path, options);
+                if let (Ok((log, _)), Some(offset)) = (&opened, checkpoints.cleaned.get(name)) {
+                    log.marks().set_cleaned_to(*offset);
+                }
                 self.loaded_one(directory, name, opened, is_stray, report);
             }
         };
@@ -240,6 +244,7 @@ fn read_checkpoints(directory: &LogDirectory) -> std::io::Result<Checkpoints> {
         recovery_points: directory.read_offsets_leniently(RECOVERY_POINT_CHECKPOINT)?,
         log_starts: directory.read_offsets_leniently(LOG_START_CHECKPOINT)?,
         high_watermarks: directory.read_offsets_leniently(HIGH_WATERMARK_CHECKPOINT)?,
+        cleaned: directory.read_offsets_leniently(CLEANER_CHECKPOINT)?,
     };
     directory.remove_clean_shutdown()?;
     Ok(checkpoints)

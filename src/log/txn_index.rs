@@ -87,6 +87,16 @@ impl TransactionIndex {
         &mut self.slot
     }
 
+    /// True when nothing was aborted.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes of it.
+    pub fn size(&self) -> u64 {
+        self.len
+    }
+
     /// `InvalidData` unless every entry is whole and not before `base`.
     pub fn check(&self, base: Offset) -> io::Result<()> {
         if !self.len.is_multiple_of(ENTRY_LEN as u64) {

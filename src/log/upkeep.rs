@@ -148,7 +148,7 @@ impl LogStore {
         }
     }
 
-    fn directory(&self, name: &TopicPartition) -> Option<Arc<LogDirectory>> {
+    pub(super) fn directory(&self, name: &TopicPartition) -> Option<Arc<LogDirectory>> {
         self.hosted.lock().get(name).map(|hosted| hosted.directory.clone())
     }
 
@@ -160,10 +160,10 @@ impl LogStore {
         wanted.map(|(name, _)| name.clone()).collect()
     }
 
-    fn for_each(
+    pub(super) fn for_each(
         &self,
         wanted: impl Fn(&LogMarks) -> bool,
-        act: impl Fn(&TopicPartition, &mut Log),
+        mut act: impl FnMut(&TopicPartition, &mut Log),
     ) {
         for name in self.names_where(wanted) {
             self.with_log(&name, |log| act(&name, log));
@@ -172,7 +172,7 @@ impl LogStore {
 
     /// Lets `act` work on a log, whoever has it; not at all when it was given out
     /// and its owner is gone or unknown.
-    fn with_log(&self, name: &TopicPartition, mut act: impl FnMut(&mut Log)) {
+    pub(super) fn with_log(&self, name: &TopicPartition, mut act: impl FnMut(&mut Log)) {
         let (holder, loaded) = match self.hosted.lock().get(name).map(|hosted| &hosted.owner) {
             Some(Owner::Holder(holder)) => (holder.upgrade(), None),
             Some(Owner::Store(loaded)) => (None, Some(loaded.clone())),

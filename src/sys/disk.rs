@@ -76,6 +76,8 @@ pub trait DiskFile: Send + Sync + Debug + 'static {
     fn sync(&self) -> io::Result<()>;
     /// Milliseconds since 1970 of the last modification.
     fn modified(&self) -> io::Result<i64>;
+    /// Sets that time.
+    fn set_modified(&self, millis: i64) -> io::Result<()>;
     /// The descriptor, for sendfile and memory maps; none in memory.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 }

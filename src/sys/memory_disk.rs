@@ -459,6 +459,12 @@ impl DiskFile for MemoryFile {
         Ok(self.contents.lock().modified)
     }
 
+    fn set_modified(&self, millis: i64) -> io::Result<()> {
+        self.mutate().map_err(|(error, _)| error)?;
+        self.contents.lock().modified = millis;
+        Ok(())
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use rustix::fs::FlockOperation;
@@ -190,6 +190,11 @@ impl DiskFile for RealFile {
         let modified = self.file.metadata()?.modified()?;
         let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    fn set_modified(&self, millis: i64) -> io::Result<()> {
+        let since = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
+        self.file.set_modified(UNIX_EPOCH + since)
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

@@ -1,6 +1,7 @@
 //! A log on a disk that breaks: everything that goes to files, end to end.
 
 mod basics;
+mod compacting;
 mod crashes;
 mod damage;
 mod recovering;

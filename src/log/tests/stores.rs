@@ -8,6 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::*;
+use crate::log::compaction::cleaner::{CleanerLimits, Pace};
 use crate::log::meta_properties::MetaProperties;
 use crate::log::store::{LogHolder, LogStore, Place, StoreError, StoreOptions};
 use crate::log::store_loading::LoadReport;
@@ -372,4 +373,105 @@ fn directories_can_be_left_damaged_checkpoints() {
     let (store, report) = site.loaded();
     assert_eq!((report.logs, report.recovered), (1, 1));
     assert_eq!(read_all(&take(&store, 0).0.lock()), values(0..20));
+}
+
+/// Goes on for ever.
+struct Unhurried;
+
+impl Pace for Unhurried {
+    fn moved(&mut self, _: u64) -> bool {
+        true
+    }
+}
+
+#[test]
+fn the_dirtiest_log_is_cleaned_first_and_how_far_is_remembered() {
+    let site = Site::new(&["/a", "/b"]);
+    let compacted = Arc::new(LogConfig {
+        cleanup_policy: CleanupPolicy { delete: false, compact: true },
+        ..LogConfig::clone(&small())
+    });
+    let limits = CleanerLimits { map_bytes: 1 << 20, load_factor: 0.9, buffer_bytes: 1000 };
+    let (store, _) = site.loaded();
+    assert!(!store.clean_dirtiest(&limits, &mut Unhurried), "there is nothing");
+    let held = (0..3).map(|partition| take(&store, partition)).collect::<Vec<_>>();
+    let full = |held: &Held, count| {
+        let mut log = held.0.lock();
+        let end = log.log_end_offset().0 + count;
+        fill(&mut log, end);
+        log.high_watermark_advanced(Offset(end));
+    };
+    held.iter().for_each(|held| full(held, 40));
+    assert!(!store.clean_dirtiest(&limits, &mut Unhurried), "nor do they want it");
+    held[1..].iter().for_each(|held| held.0.lock().set_config(compacted.clone()));
+    let cleaned = || held.iter().map(|held| held.0.lock().marks().cleaned_to()).collect::<Vec<_>>();
+    // Both are wholly dirty: one, then the other.
+    assert!(store.clean_dirtiest(&limits, &mut Unhurried));
+    assert_eq!(cleaned().iter().flatten().count(), 1);
+    assert!(store.clean_dirtiest(&limits, &mut Unhurried));
+    let ends = held.iter().map(|held| held.0.lock().segments().last().unwrap().base());
+    let ends = ends.collect::<Vec<_>>();
+    assert_eq!(cleaned(), [None, Some(ends[1]), Some(ends[2])]);
+    assert!(!store.clean_dirtiest(&limits, &mut Unhurried), "they are clean");
+    let left = read_all(&held[1].0.lock());
+    assert_eq!(left.iter().filter(|(offset, _)| *offset < ends[1].0).count(), 1);
+    let lines = ["/a", "/b"].map(|dir| {
+        let path = format!("{dir}/cleaner-offset-checkpoint");
+        if site.disk.exists(Path::new(&path)) { site.text(&path) } else { String::new() }
+    });
+    assert!(lines.concat().contains(&format!("t 1 {}\n", ends[1])), "{lines:?}");
+    store.close_clean(1);
+    drop((held, store));
+    let (store, _) = site.loaded();
+    let held = take(&store, 1);
+    held.0.lock().set_config(compacted.clone());
+    assert_eq!(held.0.lock().marks().cleaned_to(), Some(ends[1]));
+    assert!(!store.clean_dirtiest(&limits, &mut Unhurried));
+    // A log that was cut is dirty from there on; one that is gone is forgotten.
+    held.0.lock().truncate_to(Offset(20)).unwrap();
+    assert_eq!(held.0.lock().marks().cleaned_to(), Some(Offset(20)));
+    store.delete(&[name(1)]).unwrap();
+    let lines = ["/a", "/b"].map(|dir| {
+        let path = format!("{dir}/cleaner-offset-checkpoint");
+        if site.disk.exists(Path::new(&path)) { site.text(&path) } else { String::new() }
+    });
+    assert!(!lines.concat().contains("t 1 ") && lines.concat().contains("t 2 "), "{lines:?}");
+}
+
+#[test]
+fn a_disk_that_fails_while_it_cleans_takes_its_directory_offline() {
+    let site = Site::new(&["/a"]);
+    let compacted = Arc::new(LogConfig {
+        cleanup_policy: CleanupPolicy { delete: false, compact: true },
+        ..LogConfig::clone(&small())
+    });
+    let limits = CleanerLimits { map_bytes: 1 << 20, load_factor: 0.9, buffer_bytes: 1000 };
+    let (store, _) = site.loaded();
+    let held = take(&store, 0);
+    fill(&mut held.0.lock(), 40);
+    held.0.lock().high_watermark_advanced(Offset(40));
+    held.0.lock().set_config(compacted);
+    let before = read_all(&held.0.lock());
+    let base = held.0.lock().segments().next().unwrap().base();
+    let path = format!("/a/t-0/{base:020}.log", base = base.0);
+    site.disk.tamper(Path::new(&path), |bytes| bytes[80] ^= 1);
+    // A damaged log is left alone, and others would have their turn.
+    assert!(store.clean_dirtiest(&limits, &mut Unhurried));
+    assert!(!store.clean_dirtiest(&limits, &mut Unhurried));
+    assert!(store.online().count() == 1);
+    site.disk.tamper(Path::new(&path), |bytes| bytes[80] ^= 1);
+    assert_eq!(read_all(&held.0.lock()), before);
+    drop(held);
+    drop(store);
+    let (store, _) = site.loaded();
+    let held = take(&store, 0);
+    let config = held.0.lock().config().clone();
+    held.0.lock().set_config(Arc::new(LogConfig {
+        cleanup_policy: CleanupPolicy { delete: false, compact: true },
+        ..LogConfig::clone(&config)
+    }));
+    held.0.lock().high_watermark_advanced(Offset(40));
+    site.disk.break_with(Fault::full(3));
+    assert!(!store.clean_dirtiest(&limits, &mut Unhurried));
+    assert_eq!(store.online().count(), 0);
 }
