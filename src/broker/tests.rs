@@ -9,6 +9,12 @@ use crate::protocol::messages::api_versions_request::ApiVersionsRequest;
 use crate::protocol::messages::api_versions_response::ApiVersionsResponse;
 use crate::protocol::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
 use crate::protocol::messages::create_topics_response::CreateTopicsResponse;
+use crate::protocol::messages::describe_cluster_request::DescribeClusterRequest;
+use crate::protocol::messages::describe_cluster_response::DescribeClusterResponse;
+use crate::protocol::messages::describe_quorum_request::{
+    DescribeQuorumRequest, PartitionData, TopicData,
+};
+use crate::protocol::messages::describe_quorum_response::DescribeQuorumResponse;
 use crate::protocol::messages::metadata_request::MetadataRequest;
 use crate::protocol::messages::metadata_response::MetadataResponse;
 use crate::sys::clock::within;
@@ -235,5 +241,54 @@ async fn a_client_that_means_another_broker_is_sent_to_look_for_its_own() {
     let nameless = ApiVersionsRequest::default();
     let response: ApiVersionsResponse = client.call(3, &nameless);
     assert_eq!((response.error_code, response.api_keys.len()), (42, 0));
+    broker.stop().await;
+}
+
+fn quorum_of(topic_name: &str) -> DescribeQuorumRequest {
+    let partitions = vec![PartitionData::default()];
+    let topic = TopicData { topic_name: topic_name.into(), partitions, ..Default::default() };
+    DescribeQuorumRequest { topics: vec![topic], ..Default::default() }
+}
+
+#[tokio::test]
+async fn the_quorum_is_told_by_broker_and_controller() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::start(config(dir.path())).await.unwrap();
+    let controller = broker.controller_addresses()[0];
+    for address in [broker.addresses()[0], controller] {
+        let mut client = Client::connect(address);
+        let response: DescribeQuorumResponse = client.call(2, &quorum_of("__cluster_metadata"));
+        let quorum = &response.topics[0].partitions[0];
+        assert_eq!((quorum.error_code, quorum.leader_id, quorum.leader_epoch), (0, 1, 1));
+        let voter = &quorum.current_voters[0];
+        assert_eq!((quorum.current_voters.len(), quorum.observers.len()), (1, 0));
+        assert_eq!(voter.replica_directory_id, broker.store.metadata_directory().id());
+        assert!(quorum.high_watermark > 0 && voter.log_end_offset >= quorum.high_watermark);
+        assert_eq!(voter.last_fetch_timestamp, voter.last_caught_up_timestamp);
+        let listener = &response.nodes[0].listeners[0];
+        assert_eq!((&*listener.name, listener.port), ("CONTROLLER", controller.port()));
+
+        let old: DescribeQuorumResponse = client.call(0, &quorum_of("__cluster_metadata"));
+        assert_eq!(old.topics[0].partitions[0].leader_id, 1);
+        let other: DescribeQuorumResponse = client.call(2, &quorum_of("t"));
+        assert_eq!(other.topics[0].partitions[0].error_code, 3);
+    }
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn a_controller_tells_of_controllers_and_takes_topics() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::start(config(dir.path())).await.unwrap();
+    let address = broker.controller_addresses()[0];
+    let mut controller = Client::connect(address);
+    let ask = |endpoint_type| DescribeClusterRequest { endpoint_type, ..Default::default() };
+    let cluster: DescribeClusterResponse = controller.call(1, &ask(2));
+    assert_eq!((cluster.error_code, cluster.endpoint_type, cluster.controller_id), (0, 2, 1));
+    assert_eq!(cluster.brokers[0].port, i32::from(address.port()));
+    let refused: DescribeClusterResponse = controller.call(1, &ask(1));
+    assert_eq!(refused.error_code, 114);
+    assert_eq!(create(&mut controller, "t"), 0);
+    assert_eq!(topics(&mut client(&broker)), [("t".to_owned(), 2)]);
     broker.stop().await;
 }

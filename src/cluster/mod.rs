@@ -24,7 +24,7 @@ pub use self::broker::{
 pub use self::delta::{ChangedPartition, ClusterDelta};
 pub use self::map::SharedMap;
 pub use self::replay::{METADATA_VERSIONS, ReplayError};
-pub use self::security::Security;
+pub use self::security::{QuotaEntity, Security};
 pub use self::snapshot::feature_level;
 pub use self::topic::{LeaderRecoveryState, PartitionRegistration, Topic};
 use crate::types::{BrokerId, LeaderEpoch, Offset, Timestamp, TopicId};

@@ -11,12 +11,11 @@
 use super::command::{
     Answer, ApiError, BrokerHeartbeat, HeartbeatReply, RegisterBroker, RegisterController,
 };
-use super::leadership::PartitionChange;
-use super::machine::{ControllerMachine, MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION, Written};
+use super::machine::{ControllerMachine, Written};
+use super::partitions::Cause;
 use crate::cluster::records::{MetadataRecord, level};
 use crate::cluster::{
-    BrokerRegistration, ControllerRegistration, METADATA_VERSION, PartitionRegistration, Topic,
-    VersionRange, directory, features,
+    BrokerRegistration, ControllerRegistration, METADATA_VERSION, VersionRange, directory, features,
 };
 use crate::protocol::ErrorCode;
 use crate::protocol::messages::{
@@ -39,28 +38,6 @@ enum State {
     Unfenced,
     ControlledShutdown,
     ShutdownNow,
-}
-
-/// Why partitions are looked at.
-#[derive(Clone, Copy, Default)]
-struct Cause {
-    /// Leaves every ISR and leads nothing.
-    remove: Option<BrokerId>,
-    /// May lead, though its registration does not say so yet.
-    add: Option<BrokerId>,
-    /// Leaves every ISR and ELR: it may have lost what it acknowledged.
-    unclean_shutdown: Option<BrokerId>,
-    /// Only replicas in this directory.
-    directory: Option<DirectoryId>,
-    /// Lies there from now on.
-    place: Option<Placement>,
-}
-
-/// A replica in a directory of its broker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Placement {
-    pub(super) broker: BrokerId,
-    pub(super) directory: DirectoryId,
 }
 
 impl ControllerMachine {
@@ -378,103 +355,6 @@ impl ControllerMachine {
             records.push(change.into());
         }
         records
-    }
-
-    /// The changes of all partitions that a change of a broker touches.
-    fn partition_changes(&self, cause: Cause) -> Vec<MetadataRecord> {
-        let mut records = Vec::new();
-        for topic in self.image.topics.values() {
-            let mut rules = None;
-            for (number, partition) in (0..).zip(&topic.partitions) {
-                if !cause.concerns(partition) {
-                    continue;
-                }
-                let rules = *rules.get_or_insert_with(|| self.election_rules(topic));
-                records.extend(self.partition_change(topic, number, partition, cause, rules));
-            }
-        }
-        records
-    }
-
-    /// The record that says where a replica lies; from a directory that is
-    /// offline it cannot lead or be in sync. `None` when it is known.
-    pub(super) fn place_replica(
-        &self,
-        topic: &Topic,
-        number: i32,
-        partition: &PartitionRegistration,
-        place: Placement,
-    ) -> Option<MetadataRecord> {
-        let broker = self.image.broker(place.broker)?;
-        let offline = !broker.has_online_directory(place.directory);
-        let remove = offline.then_some(place.broker);
-        let cause = Cause { remove, place: Some(place), ..Cause::default() };
-        self.partition_change(topic, number, partition, cause, self.election_rules(topic))
-    }
-
-    fn partition_change(
-        &self,
-        topic: &Topic,
-        number: i32,
-        partition: &PartitionRegistration,
-        cause: Cause,
-        (unclean, min_isr): (bool, usize),
-    ) -> Option<MetadataRecord> {
-        let gone = [cause.remove, cause.unclean_shutdown];
-        let may_lead = |id: BrokerId| {
-            let online = self.image.broker(id).is_some_and(|broker| {
-                let active = cause.add == Some(id) || broker.is_active();
-                let told = cause.place.filter(|place| place.broker == id);
-                let at = match told {
-                    Some(place) => place.directory,
-                    None => partition.directory_of(id).unwrap_or(directory::LOST),
-                };
-                active && broker.has_online_directory(at)
-            });
-            online && !gone.contains(&Some(id))
-        };
-        let isr = partition.isr.iter().filter(|id| !gone.contains(&Some(**id)));
-        let change = PartitionChange {
-            partition,
-            topic_id: topic.id,
-            number,
-            isr: isr.copied().collect(),
-            place: cause.place,
-            may_lead: &may_lead,
-            unclean,
-            unclean_shutdown: cause.unclean_shutdown,
-            min_isr: min_isr.min(partition.replicas.len()),
-            elr_enabled: self.elr_enabled(),
-            metadata_version: self.image.metadata_version(),
-        };
-        change.record().map(Into::into)
-    }
-
-    /// Whether a topic lets anyone lead, and how many must be in sync.
-    fn election_rules(&self, topic: &Topic) -> (bool, usize) {
-        let value = |key| self.topic_setting(&topic.name, key);
-        let unclean = value(UNCLEAN_LEADER_ELECTION)
-            .map_or(self.options.unclean_leader_election, |text| text.eq_ignore_ascii_case("true"));
-        let min_isr = value(MIN_INSYNC_REPLICAS).and_then(|text| text.parse().ok());
-        let configured = usize::try_from(self.options.min_insync_replicas).unwrap_or(1);
-        (unclean, min_isr.unwrap_or(configured))
-    }
-}
-
-impl Cause {
-    /// True when this may change the partition.
-    fn concerns(self, partition: &PartitionRegistration) -> bool {
-        let lost = |id: Option<BrokerId>| {
-            id.is_some_and(|id| partition.isr.contains(&id) || partition.leader == Some(id))
-        };
-        let eligible = |id: Option<BrokerId>| id.is_some_and(|id| partition.elr.contains(&id));
-        if let (Some(id), Some(at)) = (self.remove, self.directory) {
-            return partition.directory_of(id) == Some(at);
-        }
-        lost(self.remove)
-            || lost(self.unclean_shutdown)
-            || eligible(self.unclean_shutdown)
-            || (self.add.is_some() && partition.leader.is_none())
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::cluster::{ConfigResource, Endpoint, VersionRange};
+use crate::cluster::{ConfigResource, Endpoint, QuotaEntity, VersionRange};
 use crate::protocol::ErrorCode;
 use crate::types::{BrokerId, DirectoryId, Offset, ProducerId, TopicId};
 
@@ -93,6 +93,56 @@ pub struct CreatePartitions {
     pub count: i32,
     /// Replicas of each new partition, chosen by hand.
     pub assignments: Option<Vec<Vec<BrokerId>>>,
+}
+
+/// How a request names a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionRef {
+    /// The topic's name.
+    pub topic: String,
+    /// The partition's number.
+    pub partition: i32,
+}
+
+/// Which leader an election is to bring (KIP-460), with Kafka's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ElectionKind {
+    /// The first of the replicas, if it is in sync.
+    Preferred = 0,
+    /// Anyone, for a partition that nobody leads.
+    Unclean = 1,
+}
+
+impl ElectionKind {
+    /// The kind with Kafka's number; `None` when there is none.
+    pub fn from_code(code: i8) -> Option<Self> {
+        match code {
+            0 => Some(Self::Preferred),
+            1 => Some(Self::Unclean),
+            _ => None,
+        }
+    }
+}
+
+/// A partition whose replicas are to be elsewhere (KIP-455).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reassignment {
+    /// Which partition.
+    pub at: PartitionRef,
+    /// Its replicas to be, the preferred leader first; `None` gives up the
+    /// reassignment that is under way.
+    pub replicas: Option<Vec<BrokerId>>,
+}
+
+/// Changes to the quotas of one entity: all or none of them happen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AlterQuota {
+    /// Whose quotas.
+    pub entity: QuotaEntity,
+    /// Key and value; `None` takes the quota away.
+    pub changes: Vec<(Arc<str>, Option<f64>)>,
+    /// False when the entity is an address that is none, nor a known host's name.
+    pub is_host_known: bool,
 }
 
 /// What is done to one setting (KIP-339).
@@ -273,6 +323,12 @@ pub enum Command {
     RegisterController(RegisterController),
     /// Change feature levels; `true` to only judge.
     UpdateFeatures(Vec<FeatureUpdate>, bool),
+    /// Elect leaders.
+    ElectLeaders(ElectionKind, Vec<PartitionRef>),
+    /// Move replicas to other brokers; `true` when their number may change.
+    AlterReassignments(Vec<Reassignment>, bool),
+    /// Change quotas; `true` to only judge.
+    AlterQuotas(Vec<AlterQuota>, bool),
 }
 
 /// What commands are answered with, in the same order.
@@ -282,7 +338,7 @@ pub enum Answer {
     CreatedTopics(Results<CreatedTopic>),
     /// To `DeleteTopics`.
     DeletedTopics(Results<DeletedTopic>),
-    /// To `CreatePartitions`, `AlterSettings`, `ReplaceSettings`, `AssignReplicas`.
+    /// To what has one result for each item and nothing else to tell.
     Each(Results<()>),
     /// To `AllocateProducerIds`.
     ProducerIds(ProducerIdBlock),

@@ -4,9 +4,9 @@
 //! one. Else the broker does, and tells where the replica went, so that the
 //! replicas of a directory that fails are known.
 
-use super::brokers::Placement;
 use super::command::{Answer, ApiError, DirectoryAssignment};
 use super::machine::{ControllerMachine, Written};
+use super::partitions::Placement;
 use crate::cluster::records::{MetadataRecord, level};
 use crate::protocol::ErrorCode;
 use crate::types::BrokerId;
@@ -50,6 +50,6 @@ impl ControllerMachine {
             return refused(ErrorCode::NotLeaderOrFollower);
         }
         let place = Placement { broker, directory: assignment.directory };
-        Ok(self.place_replica(topic, assignment.partition, partition, place))
+        Ok(self.place_replica(topic, assignment.partition, place))
     }
 }

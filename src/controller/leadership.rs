@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 
-use super::brokers::Placement;
 use crate::cluster::records::level;
 use crate::cluster::{LeaderRecoveryState, PartitionRegistration};
 use crate::protocol::messages::partition_change_record::PartitionChangeRecord;
@@ -19,6 +18,42 @@ const NO_LEADER: i32 = -1;
 /// From 3.6-IV0 on a smaller ISR alone needs no new leader epoch (KAFKA-15021).
 const NO_BUMP_ON_SHRINK: i16 = 12;
 
+/// Whom an election looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Election {
+    /// The leader that is, or else the first replica that may lead.
+    Online,
+    /// The first of all replicas, or else as above.
+    Preferred,
+    /// As `Online`, and at last anyone, whatever is lost by that.
+    Unclean,
+}
+
+/// Where a partition's replicas are to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    /// All replicas, while a reassignment lasts also those that will go.
+    pub replicas: Vec<BrokerId>,
+    /// The log directory of each, in the same order.
+    pub directories: Vec<DirectoryId>,
+    /// Those that will go.
+    pub removing: Vec<BrokerId>,
+    /// Those that must be in sync before the reassignment ends.
+    pub adding: Vec<BrokerId>,
+}
+
+impl Assignment {
+    /// A partition's assignment as it is.
+    pub fn of(partition: &PartitionRegistration) -> Self {
+        Self {
+            replicas: partition.replicas.clone(),
+            directories: partition.directories.clone(),
+            removing: partition.removing_replicas.clone(),
+            adding: partition.adding_replicas.clone(),
+        }
+    }
+}
+
 /// A partition, and what is to become of it.
 pub struct PartitionChange<'a> {
     /// As it is.
@@ -27,14 +62,14 @@ pub struct PartitionChange<'a> {
     pub topic_id: TopicId,
     /// Its number.
     pub number: i32,
+    /// Where its replicas shall be.
+    pub assignment: Assignment,
     /// Who shall be in sync.
     pub isr: Vec<BrokerId>,
-    /// A replica that lies there from now on.
-    pub place: Option<Placement>,
     /// Who may lead: active, on a directory that is online.
     pub may_lead: &'a dyn Fn(BrokerId) -> bool,
-    /// May somebody lead who has not all acknowledged records?
-    pub unclean: bool,
+    /// Whom to elect.
+    pub election: Election,
     /// A broker that lost its page cache, and with it its place in the ELR.
     pub unclean_shutdown: Option<BrokerId>,
     /// Replicas in sync below which acks=all is refused.
@@ -47,11 +82,8 @@ pub struct PartitionChange<'a> {
 
 /// The sets that a change works on, before they become a record.
 struct Target {
-    replicas: Vec<BrokerId>,
-    directories: Vec<DirectoryId>,
+    assignment: Assignment,
     isr: Vec<BrokerId>,
-    removing: Vec<BrokerId>,
-    adding: Vec<BrokerId>,
     elr: Vec<BrokerId>,
 }
 
@@ -63,21 +95,11 @@ struct Elected {
 impl PartitionChange<'_> {
     /// The record that does it; `None` when nothing changes.
     pub fn record(self) -> Option<PartitionChangeRecord> {
-        let partition = self.partition;
         let mut target = Target {
-            replicas: partition.replicas.clone(),
-            directories: partition.directories.clone(),
+            assignment: self.assignment.clone(),
             isr: self.isr.clone(),
-            removing: partition.removing_replicas.clone(),
-            adding: partition.adding_replicas.clone(),
-            elr: partition.elr.clone(),
+            elr: self.partition.elr.clone(),
         };
-        if let Some(place) = self.place {
-            let replicas = target.replicas.iter().zip(&mut target.directories);
-            for (_, directory) in replicas.filter(|(replica, _)| **replica == place.broker) {
-                *directory = place.directory;
-            }
-        }
         target.complete_reassignment();
         self.keep_eligible(&mut target);
         let mut record = PartitionChangeRecord {
@@ -130,21 +152,24 @@ impl PartitionChange<'_> {
         }
     }
 
-    /// The leader that stays if it may; else the first replica that may lead;
-    /// else the last known one; else, if unclean leaders are allowed, anyone.
+    /// The preferred leader if that is wanted and may be; the leader that stays if
+    /// it may; else the first replica that may lead; else the last known one; else,
+    /// if unclean leaders are allowed, anyone.
     fn candidate(&self, target: &Target) -> Elected {
         let valid = |replica: &BrokerId| {
             let in_sync = target.isr.contains(replica)
                 || (target.isr.is_empty() && target.elr.contains(replica));
             in_sync && (self.may_lead)(*replica)
         };
-        let clean =
-            self.partition.leader.iter().chain(&target.replicas).find(|replica| valid(replica));
+        let replicas = &target.assignment.replicas;
+        let preferred = replicas.iter().take(usize::from(self.election == Election::Preferred));
+        let others = self.partition.leader.iter().chain(replicas);
+        let clean = preferred.chain(others).find(|replica| valid(replica));
         if clean.is_some() {
             return Elected { leader: clean.copied(), unclean: false };
         }
         let anyone = || {
-            let allowed = target.replicas.iter().filter(|_| self.unclean);
+            let allowed = replicas.iter().filter(|_| self.election == Election::Unclean);
             allowed.copied().find(|replica| (self.may_lead)(*replica))
         };
         let leader = self.last_known_leader(target).or_else(anyone);
@@ -162,7 +187,7 @@ impl PartitionChange<'_> {
     fn write(&self, target: &Target, record: &mut PartitionChangeRecord) {
         let partition = self.partition;
         let same_leader = partition.leader.map_or(NO_LEADER, |leader| leader.0);
-        let dropped = |replica| !target.replicas.contains(replica);
+        let dropped = |replica| !target.assignment.replicas.contains(replica);
         if record.leader == LEADER_UNCHANGED && partition.replicas.iter().any(dropped) {
             record.leader = same_leader;
         }
@@ -202,14 +227,15 @@ impl PartitionChange<'_> {
 
     fn write_assignment(&self, target: &Target, record: &mut PartitionChangeRecord) {
         let partition = self.partition;
+        let Assignment { replicas, directories, removing, adding } = &target.assignment;
         let has_directories = self.metadata_version >= level::DIRECTORY_ASSIGNMENT;
-        if has_directories && target.directories != partition.directories {
-            record.directories = Some(target.directories.clone());
+        if has_directories && *directories != partition.directories {
+            record.directories = Some(directories.clone());
         }
         let changed = |new: &[BrokerId], old: &[BrokerId]| (new != old).then(|| ids(new));
-        record.replicas = changed(&target.replicas, &partition.replicas);
-        record.removing_replicas = changed(&target.removing, &partition.removing_replicas);
-        record.adding_replicas = changed(&target.adding, &partition.adding_replicas);
+        record.replicas = changed(replicas, &partition.replicas);
+        record.removing_replicas = changed(removing, &partition.removing_replicas);
+        record.adding_replicas = changed(adding, &partition.adding_replicas);
     }
 }
 
@@ -217,24 +243,25 @@ impl Target {
     /// Ends a reassignment when all that is being added is in sync, and, when
     /// the partition shrinks, all that stays.
     fn complete_reassignment(&mut self) {
-        if self.removing.is_empty() && self.adding.is_empty() {
+        let Assignment { replicas, directories, removing, adding } = &mut self.assignment;
+        if removing.is_empty() && adding.is_empty() {
             return;
         }
-        let stays = |replica: &&BrokerId| !self.removing.contains(replica);
+        let stays = |replica: &&BrokerId| !removing.contains(replica);
         let isr: Vec<_> = self.isr.iter().filter(stays).copied().collect();
-        let kept = self.replicas.iter().zip(&self.directories);
-        let kept: Vec<_> = kept.filter(|(replica, _)| stays(replica)).collect();
-        let emptied = !self.removing.is_empty() && (isr.is_empty() || kept.is_empty());
-        let waiting = self.adding.iter().any(|replica| !isr.contains(replica));
-        let shrinks = self.adding.len() < self.removing.len();
+        let kept = replicas.iter().zip(&*directories).filter(|(replica, _)| stays(replica));
+        let kept: Vec<_> = kept.map(|(replica, directory)| (*replica, *directory)).collect();
+        let emptied = !removing.is_empty() && (isr.is_empty() || kept.is_empty());
+        let waiting = adding.iter().any(|replica| !isr.contains(replica));
+        let shrinks = adding.len() < removing.len();
         let lagging = kept.iter().any(|(replica, _)| !isr.contains(replica));
         if emptied || waiting || (shrinks && lagging) {
             return;
         }
-        (self.replicas, self.directories) = kept.into_iter().map(|(r, d)| (*r, *d)).unzip();
+        (*replicas, *directories) = kept.into_iter().unzip();
         self.isr = isr;
-        self.removing.clear();
-        self.adding.clear();
+        removing.clear();
+        adding.clear();
     }
 }
 
@@ -266,7 +293,7 @@ mod tests {
         partition: PartitionRegistration,
         isr: &'static [i32],
         alive: &'static [i32],
-        unclean: bool,
+        election: Election,
         elr: bool,
         lost: Option<i32>,
     }
@@ -277,10 +304,10 @@ mod tests {
             partition: &case.partition,
             topic_id: TopicId::nil(),
             number: 0,
+            assignment: Assignment::of(&case.partition),
             isr: brokers(case.isr),
-            place: None,
             may_lead: &|broker| alive.contains(&broker),
-            unclean: case.unclean,
+            election: case.election,
             unclean_shutdown: case.lost.map(BrokerId),
             min_isr: 2,
             elr_enabled: case.elr,
@@ -290,7 +317,7 @@ mod tests {
     }
 
     fn case(partition: PartitionRegistration, isr: &'static [i32], alive: &'static [i32]) -> Case {
-        Case { partition, isr, alive, unclean: false, elr: false, lost: None }
+        Case { partition, isr, alive, election: Election::Online, elr: false, lost: None }
     }
 
     #[test]
@@ -316,10 +343,24 @@ mod tests {
 
     #[test]
     fn an_unclean_leader_is_alone_and_recovering() {
-        let unclean = Case { unclean: true, ..case(partition(&[1], 1), &[], &[3]) };
+        let unclean = Case { election: Election::Unclean, ..case(partition(&[1], 1), &[], &[3]) };
         let record = change(&unclean).unwrap();
         assert_eq!((record.leader, record.isr), (3, Some(vec![3])));
         assert_eq!(record.leader_recovery_state, 1);
+    }
+
+    #[test]
+    fn the_first_replica_leads_when_it_is_preferred_and_may() {
+        let preferred = |isr: &'static [i32], alive| Case {
+            election: Election::Preferred,
+            ..case(partition(isr, 2), isr, alive)
+        };
+        let record = change(&preferred(&[1, 2], &[1, 2])).unwrap();
+        assert_eq!((record.leader, record.isr), (1, None));
+        assert_eq!(change(&preferred(&[1, 2], &[2])), None);
+        assert_eq!(change(&preferred(&[2, 3], &[1, 2, 3])), None);
+        let record = change(&preferred(&[2, 3], &[3])).unwrap();
+        assert_eq!(record.leader, 3);
     }
 
     #[test]

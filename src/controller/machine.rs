@@ -250,6 +250,13 @@ impl ControllerMachine {
             Command::UpdateFeatures(updates, validate_only) => {
                 self.update_features(&updates, validate_only)
             }
+            Command::ElectLeaders(kind, partitions) => self.elect_leaders(kind, &partitions),
+            Command::AlterReassignments(wanted, may_change_factor) => {
+                self.alter_reassignments(&wanted, may_change_factor)
+            }
+            Command::AlterQuotas(alterations, validate_only) => {
+                self.alter_quotas(&alterations, validate_only)
+            }
         }
     }
 

@@ -14,8 +14,11 @@ mod features;
 mod journal;
 mod leadership;
 mod machine;
+mod partitions;
 mod placement;
 mod publisher;
+mod quotas;
+mod reassignment;
 mod sessions;
 mod start;
 #[cfg(test)]
@@ -24,25 +27,29 @@ mod start_tests;
 mod tests;
 mod topics;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
 pub use self::command::{
-    AlterSettings, Answer, ApiError, BrokerHeartbeat, Command, CreatePartitions, CreateTopic,
-    CreatedTopic, DeletedTopic, DirectoryAssignment, FeatureUpdate, HeartbeatReply,
-    ProducerIdBlock, RegisterBroker, RegisterController, ReplaceSettings, Results, SettingChange,
-    TopicRef, UpgradeType,
+    AlterQuota, AlterSettings, Answer, ApiError, BrokerHeartbeat, Command, CreatePartitions,
+    CreateTopic, CreatedTopic, DeletedTopic, DirectoryAssignment, ElectionKind, FeatureUpdate,
+    HeartbeatReply, PartitionRef, ProducerIdBlock, Reassignment, RegisterBroker,
+    RegisterController, ReplaceSettings, Results, SettingChange, TopicRef, UpgradeType,
 };
 pub use self::configs::ConfigRules;
 pub use self::machine::ControllerOptions;
 
 pub use self::publisher::SnapshotRules;
+pub use self::quotas::{IP, QUOTA_ENTITY_TYPES, QuotaMatch, matching_quotas};
+pub use self::reassignment::is_moving;
 pub use self::start::{ActiveController, ControllerCloser, ControllerStart, ControllerStartError};
 pub use self::topics::invalid_name;
 use crate::cluster::ClusterImage;
 use crate::protocol::ErrorCode;
+use crate::raft::Raft;
+pub use crate::raft::{METADATA_TOPIC, QuorumView, Voter, VoterProgress};
 use crate::replicated::Handle;
 use crate::types::BrokerId;
 
@@ -53,6 +60,8 @@ pub struct Controller {
     machine: Handle<Command, Answer>,
     image: Arc<ArcSwap<ClusterImage>>,
     published: watch::Receiver<Arc<ClusterImage>>,
+    /// Weak: a handle that somebody keeps must not keep the log open.
+    raft: Weak<Raft>,
 }
 
 impl Controller {
@@ -66,6 +75,11 @@ impl Controller {
     /// tells what it has to do.
     pub fn watch(&self) -> watch::Receiver<Arc<ClusterImage>> {
         self.published.clone()
+    }
+
+    /// The quorum as its leader sees it; `None` when this node does not lead.
+    pub fn quorum(&self) -> Option<QuorumView> {
+        self.raft.upgrade().map(|raft| raft.quorum())
     }
 
     /// Creates topics (or only judges whether it would): one result each.
@@ -180,6 +194,33 @@ impl Controller {
         validate_only: bool,
     ) -> Result<(), ApiError> {
         self.done(Command::UpdateFeatures(updates, validate_only)).await
+    }
+
+    /// Has leaders elected: one result for each partition.
+    pub async fn elect_leaders(
+        &self,
+        kind: ElectionKind,
+        partitions: Vec<PartitionRef>,
+    ) -> Result<Results<()>, ApiError> {
+        self.each(Command::ElectLeaders(kind, partitions)).await
+    }
+
+    /// Begins or gives up reassignments: one result for each partition.
+    pub async fn alter_reassignments(
+        &self,
+        wanted: Vec<Reassignment>,
+        may_change_factor: bool,
+    ) -> Result<Results<()>, ApiError> {
+        self.each(Command::AlterReassignments(wanted, may_change_factor)).await
+    }
+
+    /// Changes quotas (or only judges): one result for each entity.
+    pub async fn alter_quotas(
+        &self,
+        alterations: Vec<AlterQuota>,
+        validate_only: bool,
+    ) -> Result<Results<()>, ApiError> {
+        self.each(Command::AlterQuotas(alterations, validate_only)).await
     }
 
     async fn each(&self, command: Command) -> Result<Results<()>, ApiError> {

@@ -132,7 +132,8 @@ impl ActiveController {
         let began = runtime.begin(|machine, now| machine.activate(now, &bootstrap));
         began.map_err(|error| ControllerStartError::Begin(error.to_string()))?;
         let began_at = raft.log_end();
-        let controller = Controller { machine: handle, image, published };
+        let controller =
+            Controller { machine: handle, image, published, raft: Arc::downgrade(&raft) };
         let registering = register(controller.clone(), me.id, incarnation_id, listeners);
         let serving = async move {
             let (served, ()) = tokio::join!(runtime.run(), registering);

@@ -234,7 +234,8 @@ impl ControllerMachine {
         })
     }
 
-    fn check_assignment(
+    /// Refuses replicas that no partition can have.
+    pub(super) fn check_assignment(
         &self,
         replicas: &[BrokerId],
         replication_factor: Option<usize>,
@@ -288,7 +289,7 @@ impl ControllerMachine {
     }
 
     /// Where a broker will put a new replica: certain when it has one directory.
-    fn default_directory(&self, broker: BrokerId) -> DirectoryId {
+    pub(super) fn default_directory(&self, broker: BrokerId) -> DirectoryId {
         match self.image.broker(broker).map(|broker| broker.directories.as_slice()) {
             Some([]) => directory::MIGRATING,
             Some([only]) => *only,

@@ -5,16 +5,13 @@ use super::config_view::topic_entries;
 use super::controller_call::{code_and_text, within};
 use super::once::Named;
 use crate::config::Config;
-use crate::controller::{ApiError, CreateTopic, CreatedTopic};
+use crate::controller::{ApiError, CreateTopic, CreatedTopic, METADATA_TOPIC};
 use crate::protocol::ErrorCode;
 use crate::protocol::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
 use crate::protocol::messages::create_topics_response::{
     CreatableTopicConfigs, CreatableTopicResult, CreateTopicsResponse,
 };
 use crate::types::BrokerId;
-
-/// The controller's own log, which nobody may create.
-const METADATA_TOPIC: &str = "__cluster_metadata";
 
 /// Creates topics, or only says what would come of it.
 pub async fn handle(

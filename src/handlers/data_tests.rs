@@ -7,6 +7,10 @@ use crate::protocol::messages::delete_records_request::{
     DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic,
 };
 use crate::protocol::messages::delete_records_response::DeleteRecordsResponse;
+use crate::protocol::messages::describe_producers_request::{
+    DescribeProducersRequest, TopicRequest,
+};
+use crate::protocol::messages::describe_producers_response::DescribeProducersResponse;
 use crate::protocol::messages::fetch_request::{
     FetchPartition, FetchRequest, FetchTopic, ForgottenTopic,
 };
@@ -264,6 +268,24 @@ fn an_idempotent_producer_is_answered_with_the_first_offset_again() {
     assert_eq!(send(&mut bench, 0, 8), (ErrorCode::OutOfOrderSequenceNumber.code(), -1));
     assert_eq!(send(&mut bench, 1, 0), (0, 4));
     assert_eq!(send(&mut bench, 0, 4), (ErrorCode::InvalidProducerEpoch.code(), -1));
+
+    let partition_indexes = vec![0, 1, 7];
+    let named = |name: &str| {
+        let partition_indexes = partition_indexes.clone();
+        TopicRequest { name: name.into(), partition_indexes, ..Default::default() }
+    };
+    let topics = vec![named("t"), named("u"), named("/")];
+    let request = DescribeProducersRequest { topics, ..Default::default() };
+    let response: DescribeProducersResponse = bench.client.call(0, &request);
+    let told = &response.topics[0].partitions;
+    let producer = &told[0].active_producers[0];
+    assert_eq!((producer.producer_id, producer.producer_epoch), (id, 1));
+    assert_eq!((producer.last_sequence, producer.current_txn_start_offset), (1, -1));
+    assert_eq!((told[0].active_producers.len(), told[1].active_producers.len()), (1, 0));
+    let codes = |topic: usize| response.topics[topic].partitions.iter().map(|part| part.error_code);
+    assert_eq!(codes(0).collect::<Vec<_>>(), [0, 0, 3]);
+    assert!(codes(1).all(|code| code == ErrorCode::UnknownTopicOrPartition.code()));
+    assert!(codes(2).all(|code| code == ErrorCode::InvalidTopicException.code()));
 }
 
 #[test]

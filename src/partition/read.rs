@@ -7,8 +7,9 @@ use super::replicas::FollowerFetch;
 use super::role::{Role, State};
 use super::waiters::{FetchWaiter, Isolation};
 use super::{Partition, PartitionError};
+use crate::log::producers::ProducerEntry;
 use crate::log::{AbortedTransaction, LogSlice, OffsetSpec, TimestampAndOffset};
-use crate::types::{BrokerId, LeaderEpoch, Offset};
+use crate::types::{BrokerId, LeaderEpoch, Offset, ProducerId};
 
 /// Who reads, and what that lets it see.
 #[derive(Clone, Copy, Debug)]
@@ -143,6 +144,16 @@ impl Partition {
     /// The offsets now.
     pub fn extent(&self) -> Extent {
         self.state.lock().extent()
+    }
+
+    /// The producers whose sequences are remembered here, in order of their ids.
+    pub fn producers(&self) -> Vec<(ProducerId, ProducerEntry)> {
+        let state = self.state.lock();
+        let entries = state.log.producers().iter().map(|(id, entry)| (id, *entry));
+        let mut producers: Vec<_> = entries.collect();
+        drop(state);
+        producers.sort_unstable_by_key(|(id, _)| *id);
+        producers
     }
 
     /// True while this broker leads.

@@ -64,6 +64,28 @@ pub enum RaftError {
     Closed,
 }
 
+/// What the leader knows of its quorum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuorumView {
+    /// The leader: this node.
+    pub leader: BrokerId,
+    /// Its epoch.
+    pub epoch: LeaderEpoch,
+    /// Everything before it is committed; -1 until something of this epoch is.
+    pub high_watermark: Offset,
+    /// All voters by id.
+    pub voters: Vec<VoterProgress>,
+}
+
+/// How far a voter is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VoterProgress {
+    /// Who it is and how it is reached.
+    pub voter: Voter,
+    /// End of what it holds durably; -1 while unknown.
+    pub log_end: Offset,
+}
+
 /// The running leader of the metadata log.
 #[derive(Debug)]
 pub struct Raft {
@@ -76,6 +98,7 @@ pub struct Raft {
 struct Shared {
     options: MetadataLogOptions,
     dir: PathBuf,
+    me: BrokerId,
     epoch: LeaderEpoch,
     rules: AppendRules,
     state: Mutex<State>,
@@ -136,6 +159,7 @@ impl Raft {
         let shared = Arc::new(Shared {
             options,
             dir,
+            me: me.id,
             epoch,
             rules,
             state: Mutex::new(state),
@@ -156,9 +180,19 @@ impl Raft {
         self.shared.epoch
     }
 
-    /// Who leads, and who votes.
-    pub fn voters(&self) -> super::VoterSet {
-        self.shared.state.lock().membership.voters.clone()
+    /// The quorum at this moment.
+    pub fn quorum(&self) -> QuorumView {
+        let state = self.shared.state.lock();
+        let progress = |voter: &Voter| VoterProgress {
+            voter: voter.clone(),
+            log_end: state.node.durable_end(voter.key.id).unwrap_or(Offset::NONE),
+        };
+        QuorumView {
+            leader: self.shared.me,
+            epoch: self.shared.epoch,
+            high_watermark: state.node.high_watermark().unwrap_or(Offset::NONE),
+            voters: state.membership.voters.iter().map(progress).collect(),
+        }
     }
 
     /// The high watermark: everything before it is committed; -1 until something

@@ -29,13 +29,16 @@ mod tests;
 mod vote_file;
 mod voters;
 
-pub use self::driver::{Raft, RaftError};
+pub use self::driver::{QuorumView, Raft, RaftError, VoterProgress};
 pub use self::format::{FormatRequest, format};
 pub use self::metadata_log::{Loaded, MetadataLog, MetadataLogOptions, OpenError};
 pub use self::snapshot_file::SnapshotError;
 pub use self::snapshots::{Retention, SnapshotId};
 pub use self::voters::{ReplicaKey, Voter, VoterEndpoint, VoterSet};
 use crate::types::TopicId;
+
+/// Name of the metadata topic.
+pub const METADATA_TOPIC: &str = "__cluster_metadata";
 
 /// Id of the metadata topic, which no other topic can have.
 pub const METADATA_TOPIC_ID: TopicId = TopicId::from_u128(1);

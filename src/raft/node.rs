@@ -156,6 +156,15 @@ impl Node {
         }
     }
 
+    /// How far a voter is known to hold the log durably; unknown to all but the
+    /// leader.
+    pub fn durable_end(&self, voter: BrokerId) -> Option<Offset> {
+        match &self.role {
+            Role::Leader(leader) => leader.durable_ends.get(&voter).copied(),
+            _ => None,
+        }
+    }
+
     /// What must not be forgotten.
     pub fn election_state(&self) -> ElectionState {
         let (leader, voted) = match &self.role {

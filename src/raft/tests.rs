@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::{
     FormatRequest, Loaded, MetadataLog, MetadataLogOptions, Raft, ReplicaKey, SnapshotId, Voter,
-    VoterEndpoint, VoterSet, format,
+    VoterEndpoint, VoterProgress, VoterSet, format,
 };
 use crate::sys::clock::{Clock, ManualClock};
 use crate::sys::disk::Disk;
@@ -106,7 +106,10 @@ async fn an_epoch_begins_with_who_leads_and_who_votes() {
     // Its listener has moved: the voters are written again.
     let raft = Raft::lead(rig.open().0, ME, endpoints(19093)).unwrap();
     assert_eq!((raft.epoch().0, raft.log_end()), (3, Offset(7)));
-    assert_eq!(raft.voters(), VoterSet::new([voter(19093)]));
+    committed(&raft, 7).await;
+    let progress = VoterProgress { voter: voter(19093), log_end: Offset(7) };
+    let quorum = raft.quorum();
+    assert_eq!((quorum.leader, quorum.epoch, quorum.voters), (ME.id, raft.epoch(), vec![progress]));
     raft.close();
     assert_eq!(rig.open().0.kraft_version(), 1);
 }

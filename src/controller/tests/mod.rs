@@ -1,5 +1,7 @@
 //! The controller's machine in situations: what is asked, what is written.
 
+mod moves;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -7,15 +9,15 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::command::{
+use crate::cluster::records::MetadataRecord;
+use crate::cluster::{ClusterImage, ConfigResource, ResourceType, feature_level, features};
+use crate::controller::command::{
     AlterSettings, Answer, ApiError, BrokerHeartbeat, Command, CreatePartitions, CreateTopic,
     FeatureUpdate, RegisterBroker, ReplaceSettings, SettingChange, TopicRef, UpgradeType,
 };
-use super::machine::ControllerMachine;
-use super::machine::config_record;
-use super::{ConfigRules, ControllerOptions, DirectoryAssignment};
-use crate::cluster::records::MetadataRecord;
-use crate::cluster::{ClusterImage, ConfigResource, ResourceType, feature_level, features};
+use crate::controller::machine::ControllerMachine;
+use crate::controller::machine::config_record;
+use crate::controller::{ConfigRules, ControllerOptions, DirectoryAssignment};
 use crate::protocol::ErrorCode;
 use crate::replicated::{Decision, Machine, Now, Ticket};
 use crate::sys::random::Random;
@@ -132,6 +134,15 @@ impl Rig {
                     }
                     if let Some(elr) = &r.eligible_leader_replicas {
                         write!(line, " elr {elr:?}").unwrap();
+                    }
+                    if let Some(replicas) = &r.replicas {
+                        write!(line, " replicas {replicas:?}").unwrap();
+                    }
+                    if let Some(adding) = &r.adding_replicas {
+                        write!(line, " adding {adding:?}").unwrap();
+                    }
+                    if let Some(removing) = &r.removing_replicas {
+                        write!(line, " removing {removing:?}").unwrap();
                     }
                     line
                 }

@@ -1,0 +1,80 @@
+//! DescribeProducers: who has written to a partition lately, and with which
+//! sequence (KIP-664).
+
+use super::RequestContext;
+use crate::controller::invalid_name;
+use crate::log::producers::ProducerEntry;
+use crate::partition::table::Missing;
+use crate::protocol::messages::describe_producers_request::DescribeProducersRequest;
+use crate::protocol::messages::describe_producers_response::{
+    DescribeProducersResponse, PartitionResponse, ProducerState, TopicResponse,
+};
+use crate::protocol::{ErrorCode, Str};
+use crate::types::{Offset, ProducerId};
+
+/// Answers for every replica that is here, whether it leads or not.
+pub async fn handle(
+    context: &RequestContext<'_>,
+    request: DescribeProducersRequest,
+) -> DescribeProducersResponse {
+    let topics = request.topics.iter().map(|topic| {
+        let refused = refusal(context, &topic.name);
+        let partition = |index: &i32| match &refused {
+            Some((error, text)) => PartitionResponse {
+                partition_index: *index,
+                error_code: error.code(),
+                error_message: Some(Str::from(text.as_str())),
+                ..Default::default()
+            },
+            None => partition(context, &topic.name, *index),
+        };
+        TopicResponse {
+            name: topic.name.clone(),
+            partitions: topic.partition_indexes.iter().map(partition).collect(),
+            ..Default::default()
+        }
+    });
+    DescribeProducersResponse { topics: topics.collect(), ..Default::default() }
+}
+
+/// Why nothing can be told of a whole topic.
+fn refusal(context: &RequestContext<'_>, topic: &str) -> Option<(ErrorCode, String)> {
+    if let Some(reason) = invalid_name(topic) {
+        let text = format!("Topic name is invalid: {reason}");
+        return Some((ErrorCode::InvalidTopicException, text));
+    }
+    if context.image().topic(topic).is_none() {
+        let text = "This server does not host this topic-partition.".to_owned();
+        return Some((ErrorCode::UnknownTopicOrPartition, text));
+    }
+    None
+}
+
+fn partition(context: &RequestContext<'_>, topic: &str, partition_index: i32) -> PartitionResponse {
+    let response = PartitionResponse { partition_index, ..Default::default() };
+    match context.broker.partitions.get(topic, partition_index) {
+        Ok(partition) => {
+            let active_producers = partition.producers().iter().map(state).collect();
+            PartitionResponse { active_producers, ..response }
+        }
+        Err(missing) => {
+            let error = match missing {
+                Missing::Offline => ErrorCode::KafkaStorageError,
+                Missing::NotHere => super::not_here(context, topic, partition_index),
+            };
+            PartitionResponse { error_code: error.code(), ..response }
+        }
+    }
+}
+
+fn state((id, entry): &(ProducerId, ProducerEntry)) -> ProducerState {
+    ProducerState {
+        producer_id: id.0,
+        producer_epoch: i32::from(entry.epoch.0),
+        last_sequence: entry.last_sequence(),
+        last_timestamp: entry.last_timestamp.0,
+        coordinator_epoch: entry.coordinator_epoch,
+        current_txn_start_offset: entry.transaction_start.unwrap_or(Offset::NONE).0,
+        ..Default::default()
+    }
+}
