@@ -72,10 +72,14 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// Parses and checks a value as it stands in a file.
+    /// Parses and checks a value as it stands in a file. In a topic's list what is
+    /// said again is passed over; in a broker's it is refused.
     pub fn parse(&self, text: &str) -> Result<Value, Invalid> {
-        let value = Value::parse(self.kind, text)
+        let mut value = Value::parse(self.kind, text)
             .map_err(|reason| Invalid::value(self.name, text, &reason))?;
+        if self.scope == Scope::Topic {
+            value.drop_repetitions();
+        }
         self.accepted.check(self.name, &value)?;
         Ok(value)
     }

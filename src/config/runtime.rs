@@ -5,7 +5,12 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-use super::{Config, Scope, Setting, Settings, UpdateMode, table};
+use super::{Config, ConfigError, Scope, Setting, Settings, UpdateMode, checks, table};
+
+/// Where the defaults of all brokers come from.
+const DEFAULT: &str = "dynamic default";
+/// Where a broker's own values come from.
+const OWN: &str = "dynamic";
 
 /// Shared by all that must see a value change at run time; cheap to clone and read.
 #[derive(Clone, Debug)]
@@ -34,8 +39,8 @@ impl RuntimeConfig {
     ) -> Vec<String> {
         let mut bad = Vec::new();
         let mut next = Config::clone(&self.current.load());
-        next.dynamic_default = dynamic(default, "dynamic default", &mut bad);
-        next.dynamic_broker = dynamic(broker, "dynamic", &mut bad);
+        next.dynamic_default = dynamic(default, DEFAULT, &mut bad);
+        next.dynamic_broker = dynamic(broker, OWN, &mut bad);
         next.dynamic_listeners = of_listeners(default).chain(of_listeners(broker)).collect();
         self.current.store(Arc::new(next));
         bad
@@ -48,6 +53,26 @@ fn of_listeners(
 ) -> impl Iterator<Item = (Arc<str>, Arc<str>)> {
     let of_listener = |(name, _): &(&Arc<str>, &Arc<str>)| name.starts_with("listener.name.");
     values.iter().filter(of_listener).map(|(name, text)| (name.clone(), text.clone()))
+}
+
+impl Config {
+    /// Checks what this would be with other dynamic values of one layer: the
+    /// defaults of all brokers, or the broker's own. Each value must be acceptable
+    /// by itself.
+    pub fn check_dynamic(
+        &self,
+        values: &BTreeMap<Arc<str>, Arc<str>>,
+        is_default_of_all: bool,
+    ) -> Result<(), ConfigError> {
+        let mut next = self.clone();
+        let mut bad = Vec::new();
+        if is_default_of_all {
+            next.dynamic_default = dynamic(values, DEFAULT, &mut bad);
+        } else {
+            next.dynamic_broker = dynamic(values, OWN, &mut bad);
+        }
+        checks::check(&next).map(|_odd_but_allowed| ())
+    }
 }
 
 fn dynamic(values: &BTreeMap<Arc<str>, Arc<str>>, origin: &str, bad: &mut Vec<String>) -> Settings {

@@ -1,5 +1,6 @@
 //! Values of configuration keys, read and written as Java does it. `[P]`
 
+use std::collections::HashSet;
 use std::fmt;
 
 /// The type of a key, by Kafka's name for it.
@@ -97,6 +98,14 @@ pub enum Value {
 }
 
 impl Value {
+    /// Leaves each entry of a list where it stands first.
+    pub(super) fn drop_repetitions(&mut self) {
+        if let Self::List(entries) = self {
+            let mut seen = HashSet::new();
+            entries.retain(|entry| seen.insert(entry.clone()));
+        }
+    }
+
     /// Reads a value as it stands in a file; the reason when it is none of that type.
     pub fn parse(kind: Type, text: &str) -> Result<Self, String> {
         let text = trim(text);

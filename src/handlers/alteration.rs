@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use crate::cluster::ResourceType;
-use crate::config::{Config, Scope, Type, UpdateMode, Value, table};
+use crate::config::{Config, ConfigError, Scope, Type, UpdateMode, Value, table};
 use crate::controller::{ApiError, SettingChange};
 use crate::protocol::ErrorCode;
 use crate::types::BrokerId;
@@ -126,8 +126,19 @@ pub fn check_dynamic(
         refuse_names(single, &names(&is_per_broker))?;
     }
     refuse_names("Addresses of a running broker cannot be changed here", &names(&is_address))?;
+    // Kafka's words, down to how its language names what went wrong.
+    match config.check_dynamic(settings, is_default_of_all) {
+        Err(ConfigError::Conflict(text)) => return refuse(format!("requirement failed: {text}")),
+        Err(other) => return refuse(other.to_string()),
+        Ok(()) => {}
+    }
     for (name, text) in settings {
-        check_thread_count(name, text, config)?;
+        if let Some(problem) = thread_count_problem(name, text, config) {
+            return refuse(format!(
+                "Invalid value org.apache.kafka.common.config.ConfigException: {problem} for \
+                 configuration Invalid dynamic configuration"
+            ));
+        }
     }
     Ok(())
 }
@@ -137,7 +148,7 @@ fn refuse_names(text: &str, names: &[&str]) -> Result<(), ApiError> {
 }
 
 /// The key behind `listener.name.<listener>.`
-fn base_name(name: &str) -> &str {
+pub fn base_name(name: &str) -> &str {
     let listener_key = name.strip_prefix("listener.name.").and_then(|rest| rest.split_once('.'));
     listener_key.map_or(name, |(_, base)| base)
 }
@@ -180,32 +191,39 @@ fn is_address(name: &str) -> bool {
 }
 
 /// Pools of threads at most double and at most halve in one step.
-fn check_thread_count(name: &str, text: &str, config: &Config) -> Result<(), ApiError> {
-    const POOLS: [&str; 5] = [
+fn thread_count_problem(name: &str, text: &str, config: &Config) -> Option<String> {
+    const POOLS: [&str; 9] = [
         "num.io.threads",
         "num.network.threads",
         "num.replica.fetchers",
         "num.recovery.threads.per.data.dir",
         "background.threads",
+        "remote.log.reader.threads",
+        "remote.log.manager.copier.thread.pool.size",
+        "remote.log.manager.expiration.thread.pool.size",
+        "remote.log.manager.follower.thread.pool.size",
     ];
-    if !POOLS.contains(&name) {
-        return Ok(());
-    }
+    const CLEANERS: &str = "log.cleaner.threads";
     let (Ok(new), Some((_, Value::Int(now)))) = (text.trim().parse::<i32>(), config.lookup(name))
     else {
-        return Ok(());
+        return None;
     };
-    let now = *now;
-    let problem = if new < 1 {
-        "value should be at least 1".to_owned()
-    } else if new < now / 2 {
-        format!("value should be at least half the current value {now}")
-    } else if new > now.saturating_mul(2) {
-        format!("value should not be greater than double the current value {now}")
-    } else {
-        return Ok(());
+    let (few, many) = (new < now / 2, new > now.saturating_mul(2));
+    if name == CLEANERS {
+        let how = match (few, many) {
+            (true, _) => "reduced to less than half",
+            (_, true) => "increased to more than double",
+            _ => return None,
+        };
+        return Some(format!("Log cleaner threads cannot be {how} the current value {now}"));
+    }
+    let problem = match (POOLS.contains(&name), new < 1, few, many) {
+        (false, ..) | (true, false, false, false) => return None,
+        (_, true, ..) => "value should be at least 1".to_owned(),
+        (_, _, true, _) => format!("value should be at least half the current value {now}"),
+        _ => format!("value should not be greater than double the current value {now}"),
     };
-    refuse(format!("Dynamic thread count update validation failed for {name}={new}: {problem}"))
+    Some(format!("Dynamic thread count update validation failed for {name}={new}, {problem}"))
 }
 
 #[cfg(test)]
@@ -238,6 +256,22 @@ mod tests {
         assert!(check(&[("listeners", "PLAINTEXT://:1")], false).contains("Addresses"));
         assert!(check(&[("num.io.threads", "17")], false).contains("double the current value 8"));
         assert!(check(&[("num.io.threads", "3")], false).contains("half the current value 8"));
+        assert_eq!(
+            check(&[("log.cleaner.threads", "5")], true),
+            "Invalid value org.apache.kafka.common.config.ConfigException: Log cleaner threads \
+             cannot be increased to more than double the current value 1 for configuration Invalid \
+             dynamic configuration"
+        );
+        assert_eq!(
+            check(&[("log.cleaner.dedupe.buffer.size", "100")], true),
+            "requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner \
+             thread."
+        );
+        assert_eq!(
+            check(&[("cordoned.log.dirs", "/nowhere")], false),
+            "requirement failed: All entries in cordoned.log.dirs must be present in log.dirs or \
+             log.dir. Missing entries : /nowhere"
+        );
     }
 
     #[test]

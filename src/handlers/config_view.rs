@@ -1,8 +1,9 @@
 //! How settings are shown: the value in force, and where it comes from. `[P]`
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::alteration::base_name;
 use crate::config::{Config, Definition, Scope, Source, UpdateMode, Value, table, topic};
 
 /// Settings of one resource, as in the image.
@@ -129,8 +130,9 @@ pub fn client_metrics_entries(settings: &Settings) -> Vec<Entry> {
     .collect()
 }
 
-/// All keys of this broker, and whatever else it was given.
-pub fn broker_entries(config: &Config) -> Vec<Entry> {
+/// All keys of this broker, and whatever else it was given: at its start, as its
+/// own dynamic settings, or as those of all brokers.
+pub fn broker_entries(config: &Config, own: &Settings, all: &Settings) -> Vec<Entry> {
     let keys = table().of(Scope::Broker);
     let shown = keys.filter(|key| !key.internal || config.is_set(key.name));
     let mut entries: Vec<_> = shown
@@ -141,24 +143,63 @@ pub fn broker_entries(config: &Config) -> Vec<Entry> {
             entry
         })
         .collect();
-    entries.extend(config.others().map(|(name, _, _)| unknown_entry(name)));
+    let given: BTreeMap<_, _> = config.others().map(|(name, text, _)| (name, text)).collect();
+    let names = own.keys().chain(all.keys()).map(|name| &**name).chain(given.keys().copied());
+    let others: BTreeSet<_> =
+        names.filter(|name| table().get(Scope::Broker, name).is_none()).collect();
+    entries.extend(others.into_iter().map(|name| {
+        let layers = [
+            (ConfigSource::DynamicBroker, own.get(name).map(|text| &**text)),
+            (ConfigSource::DynamicDefaultBroker, all.get(name).map(|text| &**text)),
+            (ConfigSource::StaticBroker, given.get(name).copied()),
+        ];
+        let set = layers.into_iter().filter_map(|(source, text)| Some((source, text?)));
+        let mut entry = other_entry(name, set);
+        if base_name(name) != name {
+            entry.synonyms.extend(broker_synonyms(base_name(name), config));
+        }
+        entry
+    }));
     entries
 }
 
 /// The dynamic defaults of all brokers.
 pub fn default_broker_entries(settings: &Settings) -> Vec<Entry> {
     let known = settings.iter().map(|(name, text)| {
-        let Some(key) = table().get(Scope::Broker, name) else { return unknown_entry(name) };
+        let source = ConfigSource::DynamicDefaultBroker;
+        let Some(key) = table().get(Scope::Broker, name) else {
+            return other_entry(name, [(source, &**text)]);
+        };
         let mut entry = entry(key, key.parse(text).ok().as_ref());
         entry.read_only = key.update == UpdateMode::ReadOnly;
-        entry.synonyms = vec![Synonym {
-            name: name.to_string(),
-            value: entry.value.clone(),
-            source: ConfigSource::DynamicDefaultBroker,
-        }];
+        entry.synonyms =
+            vec![Synonym { name: name.to_string(), value: entry.value.clone(), source }];
         entry
     });
     known.collect()
+}
+
+/// A name that is no broker's key: one for a single listener is shown like the key
+/// behind it, of any other nothing is known, and it may be a secret.
+fn other_entry<'a>(name: &str, set: impl IntoIterator<Item = (ConfigSource, &'a str)>) -> Entry {
+    let key = table().get(Scope::Broker, base_name(name));
+    let is_sensitive = key.is_none_or(Definition::is_sensitive);
+    let synonyms: Vec<_> = (set.into_iter())
+        .map(|(source, text)| Synonym {
+            name: name.to_owned(),
+            value: (!is_sensitive).then(|| text.to_owned()),
+            source,
+        })
+        .collect();
+    Entry {
+        name: name.to_owned(),
+        value: synonyms.first().and_then(|synonym| synonym.value.clone()),
+        read_only: true,
+        is_sensitive,
+        synonyms,
+        kind: key.map_or(0, |key| key.kind.wire()),
+        doc: key.map(|key| &*key.doc),
+    }
 }
 
 fn entry(key: &'static Definition, value: Option<&Value>) -> Entry {
@@ -171,23 +212,6 @@ fn entry(key: &'static Definition, value: Option<&Value>) -> Entry {
         synonyms: Vec::new(),
         kind: key.kind.wire(),
         doc: Some(&key.doc),
-    }
-}
-
-/// A key of which nothing is known may be a secret.
-fn unknown_entry(name: &str) -> Entry {
-    Entry {
-        name: name.to_owned(),
-        value: None,
-        read_only: true,
-        is_sensitive: true,
-        synonyms: vec![Synonym {
-            name: name.to_owned(),
-            value: None,
-            source: ConfigSource::StaticBroker,
-        }],
-        kind: 0,
-        doc: None,
     }
 }
 
@@ -294,18 +318,39 @@ mod tests {
     #[test]
     fn a_brokers_secrets_and_unknown_keys_are_not_shown() {
         let given = [("ssl.key.password", "secret"), ("no.such.key", "x"), ("log.roll.ms", "9")];
-        let entries = broker_entries(&Config::from_overrides(&given).unwrap());
+        let (own, all) = (settings(&[("my.own", "1")]), settings(&[("my.own", "2")]));
+        let entries = broker_entries(&Config::from_overrides(&given).unwrap(), &own, &all);
         let secret = find(&entries, "ssl.key.password");
         assert_eq!((secret.value.as_deref(), secret.is_sensitive), (None, true));
         assert_eq!(chain(secret), ["ssl.key.password=- StaticBroker"]);
         let unknown = find(&entries, "no.such.key");
         assert_eq!((unknown.kind, unknown.is_sensitive, unknown.read_only), (0, true, true));
+        assert_eq!(
+            chain(find(&entries, "my.own")),
+            ["my.own=- DynamicBroker", "my.own=- DynamicDefaultBroker"]
+        );
         assert!(find(&entries, "num.partitions").read_only);
         assert!(!find(&entries, "log.segment.bytes").read_only);
         assert_eq!(
             chain(find(&entries, "log.roll.ms")),
             ["log.roll.ms=9 StaticBroker", "log.roll.hours=168 Default"]
         );
+    }
+
+    #[test]
+    fn a_single_listeners_key_is_shown_like_the_key_behind_it() {
+        let name = "listener.name.plaintext.max.connections";
+        let own = settings(&[(name, "70")]);
+        let entries = broker_entries(&Config::from_overrides(&[]).unwrap(), &own, &settings(&[]));
+        let entry = find(&entries, name);
+        assert_eq!((entry.value.as_deref(), entry.read_only), (Some("70"), true));
+        assert_eq!(entry.kind, crate::config::Type::Int.wire());
+        assert_eq!(
+            chain(entry),
+            [format!("{name}=70 DynamicBroker"), "max.connections=2147483647 Default".to_owned()]
+        );
+        let default = default_broker_entries(&settings(&[("my.own", "v")]));
+        assert_eq!(chain(&default[0]), ["my.own=- DynamicDefaultBroker"]);
     }
 
     #[test]

@@ -49,7 +49,8 @@ impl Here<'_> {
             }
             Some(ResourceType::Broker) => {
                 self.check_broker(name, " or empty string,")?;
-                Ok(broker_entries(self.config))
+                let own = self.settings(ResourceType::Broker, name);
+                Ok(broker_entries(self.config, &own, &self.settings(ResourceType::Broker, "")))
             }
             Some(ResourceType::BrokerLogger) if name.is_empty() => {
                 refuse("Broker id must not be empty")

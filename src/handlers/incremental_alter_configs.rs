@@ -3,10 +3,10 @@
 
 use super::RequestContext;
 use super::alteration::{
-    after_changes, check_broker_name, check_dynamic, check_keys, kept_by_controller, named_twice,
+    after_changes, check_broker_name, check_dynamic, check_keys, kept_by_controller,
 };
 use super::controller_call::code_and_text;
-use super::once::Named;
+use super::each_resource::each_resource;
 use crate::cluster::{ConfigResource, ResourceType};
 use crate::controller::{AlterSettings, ApiError, SettingChange};
 use crate::protocol::ErrorCode;
@@ -25,21 +25,16 @@ pub async fn handle(
     context: &RequestContext<'_>,
     request: IncrementalAlterConfigsRequest,
 ) -> IncrementalAlterConfigsResponse {
-    let keys = request.resources.iter().map(|r| (r.resource_type, r.resource_name.clone()));
-    let keys: Named<_> = keys.collect();
-    let mut results = Vec::with_capacity(request.resources.len());
-    let mut wanted = Vec::new();
-    for resource in &request.resources {
-        let key = (resource.resource_type, resource.resource_name.clone());
-        let checked =
-            if keys.is_repeated(&key) { Err(named_twice()) } else { command(context, resource) };
-        results.push(checked.map(|command| wanted.push(command)));
-    }
-    let answers = ask(context, wanted, request.validate_only).await;
-    let mut answers = answers.into_iter();
-    let responses = request.resources.into_iter().zip(results).map(|(resource, checked)| {
-        let unanswered = || Err(ApiError::bare(ErrorCode::UnknownServerError));
-        let result = checked.and_then(|()| answers.next().unwrap_or_else(unanswered));
+    let controller = &context.broker.controller;
+    let results = each_resource(
+        context,
+        &request.resources,
+        |resource| (resource.resource_type, resource.resource_name.clone()),
+        |resource| command(context, resource),
+        |wanted| controller.incremental_alter_configs(wanted, request.validate_only),
+    )
+    .await;
+    let responses = request.resources.into_iter().zip(results).map(|(resource, result)| {
         let (error_code, error_message) = code_and_text(&result);
         AlterConfigsResourceResponse {
             error_code,
@@ -50,25 +45,6 @@ pub async fn handle(
         }
     });
     IncrementalAlterConfigsResponse { responses: responses.collect(), ..Default::default() }
-}
-
-async fn ask(
-    context: &RequestContext<'_>,
-    wanted: Vec<AlterSettings>,
-    validate_only: bool,
-) -> Vec<Result<(), ApiError>> {
-    if wanted.is_empty() {
-        return Vec::new();
-    }
-    let count = wanted.len();
-    let controller = &context.broker.controller;
-    match controller.incremental_alter_configs(wanted, validate_only).await {
-        Ok(results) => {
-            context.caught_up().await;
-            results
-        }
-        Err(error) => vec![Err(error); count],
-    }
 }
 
 fn command(

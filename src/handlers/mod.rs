@@ -38,6 +38,7 @@ mod describe_log_dirs;
 mod describe_producers;
 mod describe_quorum;
 mod describe_topic_partitions;
+mod each_resource;
 mod elect_leaders;
 pub mod error_code;
 mod expire_delegation_token;
