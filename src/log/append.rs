@@ -83,11 +83,14 @@ impl Log {
             return self.append_given(&records, origin, leader_epoch, limit);
         }
         let plan = validate(&records, origin, rules, self.clock.wall())?;
-        self.append_plan(plan, leader_epoch, &ProducerContext::of(origin))
+        let info = self.append_plan(plan, leader_epoch, &ProducerContext::of(origin))?;
+        self.flush_if_asked()?;
+        Ok(info)
     }
 
     /// Appends what [`validate`] has accepted: checking needs no lock, and may be
-    /// done before it is taken.
+    /// done before it is taken. Nor does the sync that `flush.messages` may ask for
+    /// afterwards: see [`Self::begin_asked_flush`].
     pub fn append_plan(
         &mut self,
         mut plan: AppendPlan,
@@ -161,6 +164,7 @@ impl Log {
         };
         self.write_given(&given, &outline).map_err(|error| self.explain(error))?;
         self.appended(update, &outline).map_err(|error| self.broken(error))?;
+        self.flush_if_asked()?;
         Ok(AppendInfo {
             first_offset: first,
             last_offset: last,
@@ -233,17 +237,12 @@ impl Log {
         self.log_end = outline.last_offset + 1;
         self.marks.appended(self.log_end, outline.len as u64);
         self.producers.apply(update, self.log_end, self.active.aborted_mut())?;
-        if self.log_end - self.recovery_point >= self.config.flush_messages {
-            let flush = self.collect_flush(self.log_end)?;
-            flush.run()?;
-            self.finish_flush(&flush);
-        }
         Ok(())
     }
 
     /// The batches are in the file, but not everything beside it is: nothing may
     /// be appended or read until the log is recovered, whatever the reason was.
-    fn broken(&self, error: io::Error) -> LogError {
+    pub(super) fn broken(&self, error: io::Error) -> LogError {
         self.health.fail(&self.folder.path, &error);
         self.explain(error)
     }

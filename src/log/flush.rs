@@ -84,6 +84,33 @@ impl Log {
         }
     }
 
+    /// The sync that `flush.messages` asks for after an append: to be run, and given
+    /// to [`Self::finish_asked_flush`], before anybody is told of the records.
+    pub fn begin_asked_flush(&mut self) -> Result<Option<Flush>, LogError> {
+        if self.log_end - self.recovery_point < self.config.flush_messages {
+            return Ok(None);
+        }
+        self.begin_flush(self.log_end)
+    }
+
+    /// Notes how that sync went.
+    pub fn finish_asked_flush(
+        &mut self,
+        flush: &Flush,
+        synced: io::Result<()>,
+    ) -> Result<(), LogError> {
+        synced.map_err(|error| self.broken(error))?;
+        self.finish_flush(flush);
+        Ok(())
+    }
+
+    pub(super) fn flush_if_asked(&mut self) -> Result<(), LogError> {
+        match self.begin_asked_flush()? {
+            Some(flush) => self.finish_asked_flush(&flush, flush.run()),
+            None => Ok(()),
+        }
+    }
+
     /// Makes everything before `up_to` durable, now.
     pub fn flush(&mut self, up_to: Offset) -> Result<(), LogError> {
         if let Some(flush) = self.begin_flush(up_to)? {

@@ -61,10 +61,18 @@ impl Partition {
         let mut state = self.state.lock();
         state.check_may_append(all_acks)?;
         let epoch = state.leader_epoch;
-        let stable = state.last_stable();
         let info = state.log.append_plan(plan, epoch, context)?;
         let required = info.last_offset + 1;
+        if let Some(flush) = state.log.begin_asked_flush()? {
+            // Others go on while the disk works, and nobody is told of the records.
+            drop(state);
+            let synced = flush.run();
+            state = self.state.lock();
+            state.log.finish_asked_flush(&flush, synced)?;
+            state.leader()?;
+        }
         if !info.duplicate {
+            let stable = state.last_stable();
             state.advance(Some(bytes), stable, self.clock.monotonic());
         }
         Ok(Appended { info, required, committed: state.high_watermark >= required })

@@ -17,7 +17,7 @@ use crate::log::{
     AppendOrigin, CleanupPolicy, DirectoryHealth, LogKind, LogOptions, OffsetSpec, ProducerContext,
 };
 use crate::sys::clock::ManualClock;
-use crate::sys::memory_disk::MemoryDisk;
+use crate::sys::memory_disk::{Fault, MemoryDisk};
 use crate::types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, Timestamp, TopicId};
 
 const ME: BrokerId = BrokerId(1);
@@ -25,6 +25,10 @@ const CONSUMER: Reader =
     Reader { isolation: Isolation::HighWatermark, leader_only: true, follower: None };
 
 fn partition_with(config: LogConfig) -> Arc<Partition> {
+    partition_on(&MemoryDisk::new(), config)
+}
+
+fn partition_on(disk: &MemoryDisk, config: LogConfig) -> Arc<Partition> {
     let clock = ManualClock::starting_at(Timestamp(1_000_000));
     let topic_id = TopicId::from_u128(7);
     let options = LogOptions {
@@ -36,7 +40,7 @@ fn partition_with(config: LogConfig) -> Arc<Partition> {
         log_start: Offset::ZERO,
         high_watermark: Offset::ZERO,
         producer_expiration_ms: 86_400_000,
-        files: OpenFiles::new(MemoryDisk::new().shared(), 10),
+        files: OpenFiles::new(disk.shared(), 10),
         clock: clock.clone(),
         health: DirectoryHealth::sound(),
         rewound: None,
@@ -428,4 +432,25 @@ fn a_retired_partition_answers_nothing() {
     assert!(matches!(appended, Err(PartitionError::Gone)));
     partition.lead_or_follow(&news(1, 9, &[1], &[1])).unwrap();
     assert!(!partition.is_leader());
+}
+
+#[test]
+fn what_flush_messages_asks_for_is_synced_before_anybody_hears_of_it() {
+    let disk = MemoryDisk::new();
+    let config = LogConfig { flush_messages: 3, ..LogConfig::default() };
+    let partition = partition_on(&disk, config);
+    partition.lead_or_follow(&news(1, 5, &[1], &[1])).unwrap();
+    let recovery_point = || partition.state.lock().log.recovery_point();
+    assert!(append(&partition, 2).committed);
+    assert_eq!(recovery_point(), Offset(0));
+    assert!(append(&partition, 1).committed);
+    assert_eq!(recovery_point(), Offset(3));
+    // The write succeeds, the sync does not.
+    disk.break_with(Fault::full(1));
+    assert!(partition.append(&batch(3), &client(), true).is_err());
+    let extent = partition.extent();
+    assert_eq!((extent.log_end, extent.high_watermark), (Offset(6), Offset(3)));
+    assert_eq!(recovery_point(), Offset(3));
+    disk.heal();
+    assert!(partition.append(&batch(1), &client(), true).is_err(), "the directory is offline");
 }
