@@ -165,7 +165,8 @@ impl SnapshotWriter {
         Ok(())
     }
 
-    /// Ends the snapshot; it is whole and durable when this returns.
+    /// Ends the snapshot; it is whole, durable and nobody's to change when this
+    /// returns.
     pub fn finish(mut self) -> Result<SnapshotFacts, SnapshotError> {
         self.write_pending()?;
         self.control(&[Control::SnapshotFooter])?;
@@ -173,6 +174,7 @@ impl SnapshotWriter {
         let kept = self
             .file
             .sync()
+            .and_then(|()| self.file.set_read_only())
             .and_then(|()| self.disk.rename(&self.partial, &live))
             .and_then(|()| self.disk.sync_dir(&self.dir));
         kept.map_err(|source| SnapshotError::Disk { path: live, source })?;

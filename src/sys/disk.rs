@@ -78,6 +78,8 @@ pub trait DiskFile: Send + Sync + Debug + 'static {
     fn modified(&self) -> io::Result<i64>;
     /// Sets that time.
     fn set_modified(&self, millis: i64) -> io::Result<()>;
+    /// Takes everybody's permission to write away; this handle keeps its own.
+    fn set_read_only(&self) -> io::Result<()>;
     /// The descriptor, for sendfile and memory maps; none in memory.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 }

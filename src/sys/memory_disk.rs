@@ -87,6 +87,7 @@ struct Contents {
     now: Vec<u8>,
     synced: Vec<u8>,
     modified: i64,
+    read_only: bool,
 }
 
 impl MemoryDisk {
@@ -254,7 +255,12 @@ impl Disk for MemoryDisk {
         volume.look(&path)?;
         let contents = match (volume.file(&path), how) {
             (Ok(_), Open::CreateNew) => return Err(io::ErrorKind::AlreadyExists.into()),
-            (Ok(contents), _) => contents,
+            (Ok(contents), how) => {
+                if how != Open::Read && contents.lock().read_only {
+                    return Err(io::ErrorKind::PermissionDenied.into());
+                }
+                contents
+            }
             (Err(error), Open::Read | Open::Write) => return Err(error),
             (Err(_), Open::Create | Open::CreateNew) => {
                 volume.mutate_name(&path)?;
@@ -462,6 +468,12 @@ impl DiskFile for MemoryFile {
     fn set_modified(&self, millis: i64) -> io::Result<()> {
         self.mutate().map_err(|(error, _)| error)?;
         self.contents.lock().modified = millis;
+        Ok(())
+    }
+
+    fn set_read_only(&self) -> io::Result<()> {
+        self.mutate().map_err(|(error, _)| error)?;
+        self.contents.lock().read_only = true;
         Ok(())
     }
 

@@ -197,6 +197,12 @@ impl DiskFile for RealFile {
         self.file.set_modified(UNIX_EPOCH + since)
     }
 
+    fn set_read_only(&self) -> io::Result<()> {
+        let mut permissions = self.file.metadata()?.permissions();
+        permissions.set_readonly(true);
+        self.file.set_permissions(permissions)
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.file.as_fd())
     }
@@ -227,6 +233,19 @@ mod tests {
         assert_eq!(RealDisk.lock(&path).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         drop(first);
         RealDisk.lock(&path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_read_only_says_so_and_can_go_all_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let file = RealDisk.open(&path, Open::Create).unwrap();
+        file.write_at(b"1", 0).unwrap();
+        file.set_read_only().unwrap();
+        assert!(fs::metadata(&path).unwrap().permissions().readonly());
+        file.set_modified(1_700_000_000_123).unwrap();
+        assert_eq!(file.modified().unwrap(), 1_700_000_000_123);
+        RealDisk.remove_file(&path).unwrap();
     }
 
     #[test]
