@@ -7,7 +7,7 @@ import time
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic, OffsetSpec, ResourceType
-from confluent_kafka import TopicCollection
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicCollection
 
 import operations
 
@@ -46,12 +46,43 @@ class Exchange:
         self.produce("recompressed", [(None, value, []) for value in operations.values(label, 1000)], **{"compression.type": "lz4"})
         self.produce("settings", [(value[:9], None if number % 7 == 0 else value, []) for number, value in enumerate(operations.values(label, 100))])
         self.produce("shortened", [(None, value, []) for value in operations.values(label, 1000)])
+        self.read("readers", 500)
+        self.read(f"readers-{label}", 100, **{"partition.assignment.strategy": "cooperative-sticky"})
+        # A static member does not leave: its group is found stable, the member in it.
+        self.read("static", 300, **{"group.instance.id": "one", "session.timeout.ms": 1_800_000, "max.poll.interval.ms": 1_800_000})
+        self.note("simple", TopicPartition("lz4", 0, len(label), metadata=f"noted by {label}"))
+        self.note("deleted", TopicPartition("lz4", 0, 1))
+        self.admin.delete_consumer_groups(["deleted"])["deleted"].result()
+
+    def read(self, group, count, **settings):
+        """Reads as a member of a group, commits, and closes."""
+        consumer = Consumer({**self.settings, "group.id": group, "client.id": "reader", "enable.auto.commit": False,
+                             "auto.offset.reset": "earliest", **settings})
+        consumer.subscribe(["none"])
+        last, left = {}, count
+        while left:
+            messages = consumer.consume(left, 30)
+            if not messages:
+                raise RuntimeError(f"{group}: {left} of {count} records are missing")
+            left -= len(messages)
+            last |= {(message.topic(), message.partition()): message.offset() + 1 for message in messages}
+        consumer.commit(offsets=[TopicPartition(*where, offset) for where, offset in last.items()], asynchronous=False)
+        consumer.close()
+
+    def note(self, group, *offsets):
+        """Commits without being a member."""
+        consumer = Consumer({**self.settings, "group.id": group, "enable.auto.commit": False})
+        for found in consumer.commit(offsets=list(offsets), asynchronous=False):
+            if found.error:
+                raise KafkaException(found.error)
+        consumer.close()
 
     def write(self):
         for future in self.admin.create_topics([NewTopic(name, 2, 1, config=config) for name, config in TOPICS.items()]).values():
             future.result()
         self.fill("first")
         self.shorten(300)
+        self.note("left", TopicPartition("gone", 0, 3), TopicPartition("lz4", 1, 3))
         self.admin.delete_topics(["gone"])["gone"].result()
         self.admin.create_partitions([NewPartitions("settings", 5)])["settings"].result()
         self.alter(ResourceType.TOPIC, "settings", "segment.ms", "3600000")
@@ -87,6 +118,25 @@ class Exchange:
         for name in names:
             for partition in range(len(self.admin.list_topics(name, timeout=10).topics[name].partitions)):
                 print("records", name, partition, *self.records(TopicPartition(name, partition)))
+        self.describe_groups()
+
+    def describe_groups(self):
+        groups = sorted(self.until_loaded(lambda: self.list_groups()).items())
+        for group, state in groups:
+            found = self.admin.describe_consumer_groups([group])[group].result()
+            members = [(member.member_id, member.client_id, member.host, member.group_instance_id,
+                        [(each.topic, each.partition) for each in member.assignment.topic_partitions]) for member in found.members]
+            print("group", group, state, found.partition_assignor, found.is_simple_consumer_group, members)
+            offsets = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result().topic_partitions
+            # What was committed for a topic that is gone goes a moment after the topic.
+            offsets = [each for each in offsets if each.topic != "gone"]
+            print("offsets", group, sorted((each.topic, each.partition, each.offset, each.leader_epoch, each.metadata) for each in offsets))
+
+    def list_groups(self):
+        listed = self.admin.list_consumer_groups().result()
+        if listed.errors:
+            raise listed.errors[0]
+        return {group.group_id: group.state for group in listed.valid if group.group_id != "none"}
 
     def records(self, where):
         """First and next offset, how many records there are, a hash over all of them, and where some times are found."""
@@ -107,9 +157,12 @@ class Exchange:
 
     def offset(self, where, spec):
         """Looks an offset up; again while the broker has not taken over all partitions, just after its start."""
+        return self.until_loaded(lambda: self.admin.list_offsets({where: spec})[where].result().offset)
+
+    def until_loaded(self, ask):
         for _ in range(50):
             try:
-                return self.admin.list_offsets({where: spec})[where].result().offset
+                return ask()
             except KafkaException as error:
                 refused = error
                 time.sleep(0.1)

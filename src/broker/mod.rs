@@ -287,7 +287,8 @@ fn follow(
         }
         following.groups.apply(image, &following.partitions);
         if !delta.deleted_topics.is_empty() {
-            let deleted = delta.deleted_topics.iter().map(|topic| topic.name.clone()).collect();
+            let deleted = delta.deleted_topics.iter();
+            let deleted = deleted.map(|topic| (topic.name.clone(), topic.id)).collect();
             let groups = following.groups.clone();
             runtime.spawn(async move { groups.topics_deleted(deleted).await });
         }

@@ -9,12 +9,16 @@ use super::group::GroupMachine;
 use super::group::records::GroupRecord;
 use crate::log::batch_builder::{BatchBuilder, BatchOptions};
 use crate::log::compression::CompressionError;
-use crate::log::{AppendOrigin, ProducerContext};
+use crate::log::{AppendError, AppendOrigin, ProducerContext};
 use crate::partition::{Partition, PartitionError};
 use crate::protocol::EncodeError;
-use crate::replicated::{Appended, Journal, Observer};
+use crate::replicated::{Appended, Journal, Observer, RECORDS_PER_BATCH, Refusal};
 use crate::sys::clock::Clock;
 use crate::types::Offset;
+
+/// Bytes of one batch, about, where its records need not stand or fall together:
+/// well below what a partition takes at once.
+const BYTES_PER_BATCH: usize = 256 * 1024;
 
 /// Writes the records of groups.
 #[derive(Debug)]
@@ -98,6 +102,29 @@ impl Journal for GroupJournal {
             first_offset: appended.info.first_offset,
             last_offset: appended.info.last_offset,
         })
+    }
+
+    fn refusal(&self, error: &JournalError) -> Option<Refusal> {
+        use PartitionError::{Append, NotEnoughReplicas};
+        match error {
+            JournalError::Encode(_) | JournalError::Build(_) => Some(Refusal::Unwritable),
+            JournalError::Partition(error) => match error {
+                Append(AppendError::Invalid(_) | AppendError::TooLargeForSegment { .. }) => {
+                    Some(Refusal::Unwritable)
+                }
+                NotEnoughReplicas { .. } => Some(Refusal::Unavailable),
+                _ => None,
+            },
+        }
+    }
+
+    fn at_once(&self, records: &[GroupRecord]) -> usize {
+        let mut bytes = 0;
+        let fits = |record: &&GroupRecord| {
+            bytes += record.about_len();
+            bytes <= BYTES_PER_BATCH
+        };
+        records.iter().take(RECORDS_PER_BATCH).take_while(fits).count().max(1)
     }
 
     fn next_offset(&self) -> Offset {

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tracing::{error, info};
+use uuid::Uuid;
 
 use self::group::command::{Answer, Command, Listing};
 use self::group::{GroupConfig, GroupMachine};
@@ -135,14 +136,8 @@ impl GroupCoordinator {
         let count = image.topic(GROUP_TOPIC).map_or(0, |topic| topic.partitions.len());
         let shard = shard_of(group, count).ok_or(ErrorCode::CoordinatorNotAvailable)?;
         let state = self.shared.shards.lock().get(&shard).map(|shard| shard.state.borrow().clone());
-        match state {
-            Some(ShardState::Active(handle)) => {
-                handle.submit(command).await.map_err(|_| ErrorCode::NotCoordinator)
-            }
-            Some(ShardState::Loading) => Err(ErrorCode::CoordinatorLoadInProgress),
-            None if self.leads(image, shard) => Err(ErrorCode::CoordinatorLoadInProgress),
-            Some(ShardState::Failed) | None => Err(ErrorCode::NotCoordinator),
-        }
+        let handle = whom_to_ask(state, self.leads(image, shard))?;
+        handle.submit(command).await.map_err(|_| ErrorCode::NotCoordinator)
     }
 
     fn leads(&self, image: &ClusterImage, shard: i32) -> bool {
@@ -169,7 +164,7 @@ impl GroupCoordinator {
     }
 
     /// Forgets what anybody committed for topics that are gone.
-    pub async fn topics_deleted(&self, topics: Vec<Arc<str>>) {
+    pub async fn topics_deleted(&self, topics: Vec<(Arc<str>, Uuid)>) {
         let handles: Vec<Handle<Command, Answer>> = {
             let shards = self.shared.shards.lock();
             let active = shards.values().filter_map(|shard| match &*shard.state.borrow() {
@@ -194,6 +189,20 @@ impl GroupCoordinator {
         if let Some(mut state) = state {
             let _ = state.wait_for(|state| !matches!(state, ShardState::Loading)).await;
         }
+    }
+}
+
+/// Whom to ask when a shard is in that state, or has not been taken up yet. `leads`
+/// says whether this broker is to serve it.
+fn whom_to_ask(
+    state: Option<ShardState>,
+    leads: bool,
+) -> Result<Handle<Command, Answer>, ErrorCode> {
+    match state {
+        Some(ShardState::Active(handle)) => Ok(handle),
+        Some(ShardState::Loading) => Err(ErrorCode::CoordinatorLoadInProgress),
+        None if leads => Err(ErrorCode::CoordinatorLoadInProgress),
+        Some(ShardState::Failed) | None => Err(ErrorCode::NotCoordinator),
     }
 }
 
@@ -231,6 +240,17 @@ pub fn shard_of(key: &str, count: usize) -> Option<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_asks_while_a_shard_is_loaded_shall_ask_again() {
+        let refused = |state, leads| whom_to_ask(state, leads).err();
+        let loading = Some(ErrorCode::CoordinatorLoadInProgress);
+        assert_eq!(refused(Some(ShardState::Loading), true), loading);
+        assert_eq!(refused(None, true), loading);
+        let not_here = Some(ErrorCode::NotCoordinator);
+        assert_eq!(refused(None, false), not_here);
+        assert_eq!(refused(Some(ShardState::Failed), true), not_here);
+    }
 
     #[test]
     fn keys_hash_as_in_java() {

@@ -1,5 +1,6 @@
 //! DeleteGroups (42): end groups that have no members, with their offsets.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::RequestContext;
@@ -16,7 +17,12 @@ pub async fn handle(
     request: DeleteGroupsRequest,
 ) -> DeleteGroupsResponse {
     let mut response = DeleteGroupsResponse::default();
+    let mut seen = HashSet::new();
     for group in request.groups_names {
+        // Who is named twice is deleted once.
+        if !seen.insert(group.clone()) {
+            continue;
+        }
         let error = delete(context, &group).await;
         response.results.push(DeletableGroupResult {
             group_id: group,

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD;
 use tracing::warn;
 
 use super::RequestContext;
@@ -57,7 +59,11 @@ async fn find(context: &RequestContext<'_>, kind: i8, key: Str) -> Coordinator {
             node_id,
             host,
             port,
-            error_message: (context.api_version < BATCHED_FROM).then(|| Str::from_static("NONE")),
+            error_message: Some(if context.api_version < BATCHED_FROM {
+                Str::from_static("NONE")
+            } else {
+                Str::default()
+            }),
             ..Coordinator::default()
         },
         Err(error) => Coordinator {
@@ -65,10 +71,30 @@ async fn find(context: &RequestContext<'_>, kind: i8, key: Str) -> Coordinator {
             node_id: -1,
             port: -1,
             error_code: error.code(),
-            error_message: Some(Str::from(error.name())),
+            error_message: Some(explained(context.api_version, kind, error)),
             ..Coordinator::default()
         },
     }
+}
+
+/// What the answer says besides the error; nothing in a list, where it is not the
+/// request that cannot be understood.
+fn explained(version: i16, kind: i8, error: ErrorCode) -> Str {
+    let is_known = [GROUP, TRANSACTION, SHARE].contains(&kind);
+    Str::from_static(match error {
+        _ if version >= BATCHED_FROM && is_known => "",
+        ErrorCode::InvalidRequest => "There are no coordinators of this kind.",
+        _ => "The coordinator is not available.",
+    })
+}
+
+/// Kafka's form of a key of share groups, `group:topic id:partition`.
+fn is_share_key(key: &str) -> bool {
+    let mut parts = key.rsplitn(3, ':');
+    let partition = parts.next().is_some_and(|partition| partition.parse::<i32>().is_ok());
+    let topic = parts.next().and_then(|id| URL_SAFE_NO_PAD.decode(id).ok());
+    let group = parts.next().is_some_and(|group| !group.trim().is_empty());
+    partition && topic.is_some_and(|id| id.len() == 16) && group
 }
 
 async fn locate(
@@ -79,7 +105,7 @@ async fn locate(
     match kind {
         GROUP => {}
         TRANSACTION => return Err(ErrorCode::CoordinatorNotAvailable),
-        SHARE if context.api_version >= SHARE_FROM => {
+        SHARE if context.api_version >= SHARE_FROM && is_share_key(key) => {
             return Err(ErrorCode::CoordinatorNotAvailable);
         }
         _ => return Err(ErrorCode::InvalidRequest),

@@ -21,15 +21,15 @@ const SKIP_ASSIGNMENT_FROM: i16 = 9;
 /// Answers a JoinGroup.
 pub async fn handle(context: &RequestContext<'_>, request: JoinGroupRequest) -> JoinGroupResponse {
     if request.group_id.is_empty() {
-        return refuse(ErrorCode::InvalidGroupId, request.member_id);
+        return refuse(context.api_version, ErrorCode::InvalidGroupId, request.member_id);
     }
     let member = request.member_id.clone();
     let group = Arc::from(&request.group_id);
     let join = translate(context, request);
     match context.submit_to_group(&group, Command::Join(join)).await {
         Ok(Answer::Join(joined)) => answer(context.api_version, joined),
-        Ok(_) => refuse(ErrorCode::UnknownServerError, member),
-        Err(error) => refuse(error, member),
+        Ok(_) => refuse(context.api_version, ErrorCode::UnknownServerError, member),
+        Err(error) => refuse(context.api_version, error, member),
     }
 }
 
@@ -64,8 +64,6 @@ fn translate(context: &RequestContext<'_>, request: JoinGroupRequest) -> Join {
 
 fn answer(version: i16, joined: Joined) -> JoinGroupResponse {
     let text = |text: Option<Arc<str>>| text.as_ref().map(Str::from);
-    // Null only from version 7 on; before, no protocol is an empty one.
-    let no_protocol = || (version < 7).then(Str::default);
     let members = joined.members.into_iter().map(|member| JoinGroupResponseMember {
         member_id: Str::from(&member.member),
         group_instance_id: text(member.instance),
@@ -76,7 +74,7 @@ fn answer(version: i16, joined: Joined) -> JoinGroupResponse {
         error_code: joined.error.code(),
         generation_id: joined.generation,
         protocol_type: text(joined.protocol_type),
-        protocol_name: text(joined.protocol).or_else(no_protocol),
+        protocol_name: text(joined.protocol).or_else(|| no_protocol(version)),
         leader: Str::from(&joined.leader),
         skip_assignment: joined.skip_assignment,
         member_id: Str::from(&joined.member),
@@ -85,11 +83,16 @@ fn answer(version: i16, joined: Joined) -> JoinGroupResponse {
     }
 }
 
-fn refuse(error: ErrorCode, member: Str) -> JoinGroupResponse {
+/// Null only from version 7 on; before, no protocol is an empty one.
+fn no_protocol(version: i16) -> Option<Str> {
+    (version < 7).then(Str::default)
+}
+
+fn refuse(version: i16, error: ErrorCode, member: Str) -> JoinGroupResponse {
     JoinGroupResponse {
         error_code: error.code(),
         generation_id: NO_GROUP,
-        protocol_name: Some(Str::default()),
+        protocol_name: no_protocol(version),
         member_id: member,
         ..JoinGroupResponse::default()
     }

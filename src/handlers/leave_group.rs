@@ -31,9 +31,7 @@ pub async fn handle(
     });
     let command = Command::Leave { group: group.clone(), members: leavers.collect() };
     match context.submit_to_group(&group, command).await {
-        Ok(Answer::Left { error, members: errors }) => {
-            answer(context.api_version, error, members.into_iter().zip(errors))
-        }
+        Ok(Answer::Left(errors)) => answer(context.api_version, members.into_iter().zip(errors)),
         Ok(_) => refuse(ErrorCode::UnknownServerError),
         Err(error) => refuse(error),
     }
@@ -41,13 +39,11 @@ pub async fn handle(
 
 fn answer(
     version: i16,
-    error: ErrorCode,
     members: impl Iterator<Item = (MemberIdentity, ErrorCode)>,
 ) -> LeaveGroupResponse {
     let mut members = members.peekable();
     if version < BATCHED_FROM {
-        let own = members.peek().map_or(ErrorCode::None, |(_, error)| *error);
-        return refuse(if error.is_ok() { own } else { error });
+        return refuse(members.peek().map_or(ErrorCode::None, |(_, error)| *error));
     }
     let members = members.map(|(member, error)| MemberResponse {
         member_id: Str::from(member.member_id.as_str()),
@@ -55,11 +51,7 @@ fn answer(
         error_code: error.code(),
         ..MemberResponse::default()
     });
-    LeaveGroupResponse {
-        error_code: error.code(),
-        members: members.collect(),
-        ..LeaveGroupResponse::default()
-    }
+    LeaveGroupResponse { members: members.collect(), ..LeaveGroupResponse::default() }
 }
 
 fn refuse(error: ErrorCode) -> LeaveGroupResponse {

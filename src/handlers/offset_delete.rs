@@ -15,6 +15,9 @@ pub async fn handle(
     context: &RequestContext<'_>,
     request: OffsetDeleteRequest,
 ) -> OffsetDeleteResponse {
+    if request.group_id.is_empty() {
+        return refuse(ErrorCode::InvalidGroupId);
+    }
     let image = context.image();
     let group: Arc<str> = Arc::from(&request.group_id);
     let mut partitions = Vec::new();

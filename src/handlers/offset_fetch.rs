@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::RequestContext;
 use super::group_answers::topic_name;
 use crate::cluster::ClusterImage;
-use crate::coordinator::group::command::{Answer, Command, FetchedOffset};
+use crate::coordinator::group::command::{Answer, Command, FetchedOffset, WantedOffset};
 use crate::protocol::messages::offset_fetch_request::{
     OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics,
 };
@@ -66,9 +66,11 @@ async fn fetch(
     let mut wanted = Vec::new();
     for topic in group.topics.iter().flatten() {
         match topic_name(&image, &topic.name, topic.topic_id) {
-            Some(name) => {
-                wanted.extend(topic.partition_indexes.iter().map(|index| (name.clone(), *index)))
-            }
+            Some(name) => wanted.extend(topic.partition_indexes.iter().map(|index| WantedOffset {
+                topic: name.clone(),
+                topic_id: topic.topic_id,
+                partition: *index,
+            })),
             None => response.topics.push(unknown_topic(topic)),
         }
     }
@@ -82,9 +84,9 @@ async fn fetch(
         Err(error) => {
             response.error_code = error.code();
             if context.api_version < GROUP_ERROR_FROM {
-                let nothing = |(topic, partition)| FetchedOffset {
-                    topic,
-                    partition,
+                let nothing = |wanted: WantedOffset| FetchedOffset {
+                    topic: wanted.topic,
+                    partition: wanted.partition,
                     offset: crate::types::Offset::NONE,
                     leader_epoch: crate::types::LeaderEpoch::NONE,
                     metadata: Arc::default(),

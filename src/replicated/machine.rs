@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Refusal;
 use crate::types::{Offset, Timestamp};
 
 /// State that is a fold over a log. Does no I/O and reads no clock.
@@ -34,6 +35,18 @@ pub trait Machine {
 
     /// Does what is due by now.
     fn expire(&mut self, now: Now) -> Decision<Self::Record, Self::Answer>;
+
+    /// The journal has refused a decision and goes on: sets right what was changed
+    /// with it, and says what is to be done instead. Senders whose commands are not
+    /// answered are told that the machine has stopped.
+    fn refused(
+        &mut self,
+        _now: Now,
+        _decision: Decision<Self::Record, Self::Answer>,
+        _refusal: Refusal,
+    ) -> Decision<Self::Record, Self::Answer> {
+        Decision::nothing()
+    }
 }
 
 /// The circumstances of a decision, which the machine cannot find out itself.

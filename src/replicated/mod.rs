@@ -12,6 +12,6 @@ mod journal;
 mod machine;
 mod runtime;
 
-pub use self::journal::{Appended, Journal};
+pub use self::journal::{Appended, Journal, RECORDS_PER_BATCH, Refusal};
 pub use self::machine::{Decision, Machine, Now, Ticket};
 pub use self::runtime::{Handle, Observer, Runtime};

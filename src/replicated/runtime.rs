@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
+use tracing::warn;
 
-use super::{Decision, Journal, Machine, Now, Ticket};
+use super::{Decision, Journal, Machine, Now, Refusal, Ticket};
 use crate::sys::clock::{self, Clock};
 use crate::types::Offset;
 
@@ -15,9 +16,6 @@ const QUEUED_COMMANDS: usize = 1024;
 
 /// Commands taken at once: all of them share one flush of the journal.
 const COMMANDS_AT_ONCE: usize = 256;
-
-/// Records of one batch, at most, where they need not stand or fall together.
-const RECORDS_PER_BATCH: usize = 10_000;
 
 /// The machine has ended: it lost the right to decide, or its journal failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -185,16 +183,48 @@ where
         &mut self,
         decision: Decision<M::Record, M::Answer>,
     ) -> Result<(), RunError<M::Error, J::Error>> {
-        let Decision { records, atomic, answers } = decision;
-        let at_once = if atomic { records.len().max(1) } else { RECORDS_PER_BATCH };
-        for records in records.chunks(at_once) {
-            let appended = self.journal.append(records).map_err(RunError::Journal)?;
+        let mut rest = decision.records.as_slice();
+        while !rest.is_empty() {
+            let at_once = if decision.atomic { rest.len() } else { self.journal.at_once(rest) };
+            let (records, later) = rest.split_at(at_once.clamp(1, rest.len()));
+            let appended = match self.journal.append(records) {
+                Ok(appended) => appended,
+                Err(error) => match self.journal.refusal(&error) {
+                    Some(refusal) => return self.refused(decision, refusal, &error),
+                    None => return Err(RunError::Journal(error)),
+                },
+            };
             for (count, record) in (0..).zip(records) {
                 let offset = appended.first_offset + count;
                 self.machine.replay(offset, record).map_err(RunError::Replay)?;
             }
             self.observer.replayed(&self.machine, self.journal.next_offset());
+            rest = later;
         }
+        self.answer(decision.answers);
+        Ok(())
+    }
+
+    /// Does what the machine wants instead of a decision that was refused.
+    fn refused(
+        &mut self,
+        decision: Decision<M::Record, M::Answer>,
+        refusal: Refusal,
+        error: &J::Error,
+    ) -> Result<(), RunError<M::Error, J::Error>> {
+        warn!("Records of a state machine cannot be appended: {error}");
+        let tickets: Vec<Ticket> = decision.answers.iter().map(|(ticket, _)| *ticket).collect();
+        let now = self.now();
+        let instead = self.machine.refused(now, decision, refusal);
+        for ticket in tickets {
+            if !instead.answers.iter().any(|(answered, _)| *answered == ticket) {
+                self.open.remove(&ticket);
+            }
+        }
+        self.carry_out(instead)
+    }
+
+    fn answer(&mut self, answers: Vec<(Ticket, M::Answer)>) {
         let waits_for = self.journal.next_offset();
         for (ticket, answer) in answers {
             if let Some(reply) = self.open.remove(&ticket) {
@@ -202,7 +232,6 @@ where
             }
         }
         self.release();
-        Ok(())
     }
 
     /// Lets out what rests on nothing but committed records.

@@ -49,6 +49,12 @@ impl Client {
         self.send_bytes(&writer.into_bytes());
     }
 
+    /// The number of the last request.
+    #[allow(dead_code, reason = "only some of those who take this file in send ahead")]
+    pub fn last_correlation(&self) -> i32 {
+        self.correlation_id
+    }
+
     /// Says which answer is the next, when bytes were sent by hand.
     pub fn expect_correlation(&mut self, id: i32) {
         self.correlation_id = id;
@@ -74,6 +80,19 @@ impl Client {
         let response = R::decode(&mut reader, version).unwrap();
         assert_eq!(reader.remaining(), 0, "bytes after the answer to {api} {version}");
         Ok(response)
+    }
+
+    /// True when something of an answer, or the end of the connection, is there to be
+    /// read within that time.
+    #[allow(dead_code, reason = "only some of those who take this file in wait")]
+    pub fn is_ready(&mut self, within: Duration) -> bool {
+        self.stream.set_read_timeout(Some(within)).unwrap();
+        let is_ready = !matches!(
+            self.stream.peek(&mut [0; 1]),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+        );
+        self.stream.set_read_timeout(None).unwrap();
+        is_ready
     }
 
     /// True when the broker closes the connection without another byte.

@@ -7,14 +7,26 @@ use std::{env, fs};
 
 /// Runs the script at `path` (below `src`); `step` turns an input line into the
 /// lines that it causes.
+#[allow(dead_code, reason = "not every test that takes this file in has such steps")]
 pub fn run(path: &str, mut step: impl FnMut(&str) -> String) {
+    run_knowing(path, |line, _| step(line));
+}
+
+/// The same for steps whose output takes time to come: each is told how many lines
+/// are expected of it.
+#[allow(dead_code, reason = "not every test that takes this file in has such steps")]
+pub fn run_knowing(path: &str, mut step: impl FnMut(&str, usize) -> String) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(path);
     let expected = fs::read_to_string(&file).unwrap();
     let mut actual = String::new();
-    for line in expected.lines() {
+    let mut lines = expected.lines();
+    while let Some(line) = lines.next() {
         match line.strip_prefix("> ") {
             Some(input) => {
-                let output = step(input);
+                let is_output = |line: &&str| {
+                    !line.is_empty() && !line.starts_with("> ") && !line.starts_with('#')
+                };
+                let output = step(input, lines.clone().take_while(is_output).count());
                 let _ = writeln!(actual, "{line}");
                 let _ = output.lines().try_for_each(|line| writeln!(actual, "{line}"));
             }

@@ -102,6 +102,20 @@ pub fn load_member(member: &MemberMetadata, protocol: Option<&Arc<str>>, now: No
     }
 }
 
+/// The answer to a command whose records were refused.
+pub fn failed(answer: Answer, error: ErrorCode) -> Answer {
+    match answer {
+        Answer::Join(joined) => refuse_join(Ticket(0), &joined.member, error).1,
+        Answer::Sync(_) => refuse_sync(error),
+        Answer::Done(_) => Answer::Done(error),
+        Answer::Left(members) => Answer::Left(vec![error; members.len()]),
+        Answer::Offsets { partitions, .. } => {
+            Answer::Offsets { error, partitions: vec![error; partitions.len()] }
+        }
+        other @ (Answer::Fetched(_) | Answer::Described(_) | Answer::Listed(_)) => other,
+    }
+}
+
 /// A JoinGroup that fails.
 pub fn refuse_join(ticket: Ticket, member: &str, error: ErrorCode) -> (Ticket, Answer) {
     let answer = Joined {

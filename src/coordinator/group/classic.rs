@@ -24,6 +24,9 @@ use crate::types::Timestamp;
 /// dead: its client may have gone and a new one come with another id.
 const NEW_MEMBER_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
+/// What a member takes besides what it brings along.
+const MEMBER_BYTES: usize = 512;
+
 /// What is to be written and answered.
 pub type Out = Decision<GroupRecord, Answer>;
 
@@ -35,6 +38,10 @@ pub struct ClassicConfig {
     pub initial_rebalance_delay: Duration,
     /// `group.max.size`.
     pub max_size: usize,
+    /// What the members of a group may bring along and be assigned, all together.
+    /// Kafka knows no such limit, but one request may not be larger either:
+    /// `socket.request.max.bytes`.
+    pub max_bytes: usize,
 }
 
 /// Where a group stands.
@@ -73,10 +80,10 @@ impl State {
 
 /// The end of the join phase.
 #[derive(Clone, Copy, Debug)]
-struct JoinTimer {
-    deadline: Duration,
+pub(super) struct JoinTimer {
+    pub(super) deadline: Duration,
     /// For the first rebalance: this step's delay, and how much may be added.
-    initial: Option<(Duration, Duration)>,
+    pub(super) initial: Option<(Duration, Duration)>,
 }
 
 /// A classic group.
@@ -84,9 +91,9 @@ struct JoinTimer {
 pub struct ClassicGroup {
     /// Its id.
     pub id: Arc<str>,
-    state: State,
+    pub(super) state: State,
     /// It was empty before the rebalance that is going on.
-    was_empty: bool,
+    pub(super) was_empty: bool,
     /// Since when it is in this state.
     pub state_since: Timestamp,
     /// `consumer`, `connect`, …; none for a group that never had a member.
@@ -100,12 +107,12 @@ pub struct ClassicGroup {
     pub(super) members: IndexMap<Arc<str>, Member>,
     static_members: HashMap<Arc<str>, Arc<str>>,
     /// Newcomers that were told their id and shall join again, until when.
-    pending_join: HashMap<Arc<str>, Duration>,
+    pub(super) pending_join: HashMap<Arc<str>, Duration>,
     /// Members that have yet to sync in this generation.
-    pending_sync: BTreeSet<Arc<str>>,
-    new_member_added: bool,
-    join_timer: Option<JoinTimer>,
-    sync_deadline: Option<Duration>,
+    pub(super) pending_sync: BTreeSet<Arc<str>>,
+    pub(super) new_member_added: bool,
+    pub(super) join_timer: Option<JoinTimer>,
+    pub(super) sync_deadline: Option<Duration>,
 }
 
 impl ClassicGroup {
@@ -184,7 +191,9 @@ impl ClassicGroup {
         config: &ClassicConfig,
         out: &mut Out,
     ) {
-        if !self.has_room_for(&join.member, config) {
+        if !self.has_room_for(&join.member, config)
+            || self.bytes() + join_bytes(&join) > config.max_bytes
+        {
             self.remove(&join.member);
             return out.answers.push(refuse_join(ticket, "", ErrorCode::GroupMaxSizeReached));
         }
@@ -378,6 +387,14 @@ impl ClassicGroup {
         }
     }
 
+    /// What the group's members and newcomers hold in memory, about.
+    fn bytes(&self) -> usize {
+        let members = self.members.values().map(|member| {
+            MEMBER_BYTES + protocol_bytes(&member.protocols) + member.assignment.len()
+        });
+        members.sum::<usize>() + self.pending_join.len() * MEMBER_BYTES
+    }
+
     fn supports(&self, protocol_type: &str, protocols: &Protocols) -> bool {
         if self.members.is_empty() {
             return !protocol_type.is_empty() && !protocols.is_empty();
@@ -410,7 +427,7 @@ impl ClassicGroup {
         }
     }
 
-    fn prepare_rebalance(&mut self, now: Now, config: &ClassicConfig, out: &mut Out) {
+    pub(super) fn prepare_rebalance(&mut self, now: Now, config: &ClassicConfig, out: &mut Out) {
         if self.state == State::CompletingRebalance {
             self.answer_syncs(now, ErrorCode::RebalanceInProgress, out);
         }
@@ -432,12 +449,12 @@ impl ClassicGroup {
         }
     }
 
-    fn all_joined(&self) -> bool {
+    pub(super) fn all_joined(&self) -> bool {
         self.pending_join.is_empty() && self.members.values().all(|member| member.joining.is_some())
     }
 
     /// Ends the join phase: who has not joined is out, a generation begins.
-    fn complete_join(&mut self, now: Now, out: &mut Out) {
+    pub(super) fn complete_join(&mut self, now: Now, out: &mut Out) {
         self.join_timer = None;
         let absent: Vec<Arc<str>> = self
             .members
@@ -498,7 +515,8 @@ impl ClassicGroup {
         }
     }
 
-    /// Every member votes for the first of its strategies that all support.
+    /// Every member votes for the first of its strategies that all support. Of equals
+    /// Kafka takes the one that comes first in a Java hash map.
     fn elect_protocol(&self) -> Option<Arc<str>> {
         let mut votes: IndexMap<&Arc<str>, usize> = IndexMap::new();
         for member in self.members.values() {
@@ -512,7 +530,8 @@ impl ClassicGroup {
             }
         }
         let most = votes.values().copied().max()?;
-        votes.into_iter().find(|(_, count)| *count == most).map(|(name, _)| name.clone())
+        let best = votes.into_iter().filter(|(_, count)| *count == most);
+        best.min_by_key(|(name, _)| java_bucket(name)).map(|(name, _)| name.clone())
     }
 
     fn rebalance_timeout(&self) -> Duration {
@@ -687,7 +706,7 @@ impl ClassicGroup {
     }
 
     /// Removes a member and answers what it still waits for.
-    fn dismiss(&mut self, id: &Arc<str>, out: &mut Out) {
+    pub(super) fn dismiss(&mut self, id: &Arc<str>, out: &mut Out) {
         if let Some(member) = self.remove(id) {
             if let Some(ticket) = member.joining {
                 out.answers.push(refuse_join(ticket, "", ErrorCode::UnknownMemberId));
@@ -696,70 +715,6 @@ impl ClassicGroup {
                 out.answers.push((ticket, refuse_sync(ErrorCode::UnknownMemberId)));
             }
         }
-    }
-
-    // ── time ────────────────────────────────────────────────────────────────
-
-    /// Does what is due: expires silent members, closes phases.
-    pub fn expire(&mut self, now: Now, config: &ClassicConfig, out: &mut Out) {
-        let due = |deadline: Duration| deadline <= now.monotonic;
-        self.pending_join.retain(|_, deadline| !due(*deadline));
-        let silent: Vec<Arc<str>> = self
-            .members
-            .values()
-            .filter(|member| due(member.deadline) && (member.is_new || !member.is_waiting()))
-            .map(|member| member.id.clone())
-            .collect();
-        for id in &silent {
-            self.dismiss(id, out);
-        }
-        let all_joined = self.state == State::PreparingRebalance && self.all_joined();
-        if !silent.is_empty() && matches!(self.state, State::Stable | State::CompletingRebalance) {
-            self.prepare_rebalance(now, config, out);
-        } else if all_joined && (!self.was_empty || self.members.is_empty()) {
-            self.complete_join(now, out);
-        }
-        if let Some(timer) = self.join_timer.filter(|timer| due(timer.deadline)) {
-            self.join_phase_is_over(now, timer, config, out);
-        }
-        if self.sync_deadline.is_some_and(due) {
-            self.sync_phase_is_over(now, config, out);
-        }
-    }
-
-    /// The first rebalance is put off as long as newcomers keep coming.
-    fn join_phase_is_over(
-        &mut self,
-        now: Now,
-        timer: JoinTimer,
-        config: &ClassicConfig,
-        out: &mut Out,
-    ) {
-        match timer.initial {
-            Some((delay, rest)) if self.new_member_added && !rest.is_zero() => {
-                self.new_member_added = false;
-                let next = config.initial_rebalance_delay.min(rest);
-                self.join_timer = Some(JoinTimer {
-                    deadline: now.monotonic + next,
-                    initial: Some((next, rest.saturating_sub(delay))),
-                });
-            }
-            _ => self.complete_join(now, out),
-        }
-    }
-
-    /// Members that joined and never synced are out.
-    fn sync_phase_is_over(&mut self, now: Now, config: &ClassicConfig, out: &mut Out) {
-        self.sync_deadline = None;
-        if !matches!(self.state, State::CompletingRebalance | State::Stable)
-            || self.pending_sync.is_empty()
-        {
-            return;
-        }
-        for id in std::mem::take(&mut self.pending_sync) {
-            self.dismiss(&id, out);
-        }
-        self.prepare_rebalance(now, config, out);
     }
 
     // ── members and answers ─────────────────────────────────────────────────
@@ -788,4 +743,20 @@ impl ClassicGroup {
         }
         Some(member)
     }
+}
+
+fn protocol_bytes(protocols: &Protocols) -> usize {
+    protocols.iter().map(|(name, metadata)| MEMBER_BYTES / 8 + name.len() + metadata.len()).sum()
+}
+
+fn join_bytes(join: &Join) -> usize {
+    MEMBER_BYTES + protocol_bytes(&join.protocols)
+}
+
+/// The place of a name in a Java hash map of no more than twelve entries.
+fn java_bucket(name: &str) -> u32 {
+    let hash = name
+        .encode_utf16()
+        .fold(0_u32, |hash, unit| hash.wrapping_mul(31).wrapping_add(u32::from(unit)));
+    (hash ^ (hash >> 16)) & 15
 }

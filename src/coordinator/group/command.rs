@@ -34,7 +34,7 @@ pub enum Command {
         /// The group.
         group: Arc<str>,
         /// Which partitions; all that are committed when there is none.
-        partitions: Option<Vec<(Arc<str>, i32)>>,
+        partitions: Option<Vec<WantedOffset>>,
     },
     /// DescribeGroups, one group.
     Describe(Arc<str>),
@@ -50,7 +50,19 @@ pub enum Command {
         partitions: Vec<(Arc<str>, i32)>,
     },
     /// Topics are gone: so are the offsets committed for them.
-    TopicsDeleted(Vec<Arc<str>>),
+    TopicsDeleted(Vec<(Arc<str>, Uuid)>),
+}
+
+/// A partition whose offset is asked for.
+#[derive(Clone, Debug)]
+pub struct WantedOffset {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// Its id, when the client knows it: what was committed for a topic of that
+    /// name before is not meant.
+    pub topic_id: Uuid,
+    /// The partition.
+    pub partition: i32,
 }
 
 /// Who speaks, and of which generation.
@@ -159,13 +171,8 @@ pub enum Answer {
     Sync(Synced),
     /// To Heartbeat, Delete, TopicsDeleted.
     Done(ErrorCode),
-    /// To Leave: for the whole, and for each in the order asked.
-    Left {
-        /// The group as a whole.
-        error: ErrorCode,
-        /// Each member.
-        members: Vec<ErrorCode>,
-    },
+    /// To Leave: for each in the order asked.
+    Left(Vec<ErrorCode>),
     /// To Commit and DeleteOffsets: for the whole, and for each in the order
     /// asked.
     Offsets {
@@ -268,7 +275,7 @@ pub struct DescribedMember {
     pub client_host: Arc<str>,
     /// Subscription, while the group is stable.
     pub metadata: Bytes,
-    /// Assignment, while the group is stable.
+    /// Assignment, the last that it had.
     pub assignment: Bytes,
 }
 

@@ -8,6 +8,9 @@
 mod answers;
 mod classic;
 pub mod command;
+mod expiry;
+#[cfg(test)]
+mod histories;
 mod member;
 mod offsets;
 pub mod records;
@@ -23,7 +26,7 @@ pub use self::classic::ClassicConfig;
 use self::classic::{ClassicGroup, Out, State};
 use self::command::{
     Answer, Command, Commit, DescribedMember, Description, FetchedOffset, Join, Leaver, Listing,
-    PartitionCommit, Sync,
+    PartitionCommit, Sync, WantedOffset,
 };
 use self::offsets::{Offsets, tombstone};
 use self::records::{CommittedOffset, GroupRecord};
@@ -31,7 +34,7 @@ use crate::config::{Config, keys};
 use crate::protocol::messages::consumer_protocol_subscription::ConsumerProtocolSubscription;
 use crate::protocol::messages::group_metadata_value::GroupMetadataValue;
 use crate::protocol::{ErrorCode, Message as _, Reader};
-use crate::replicated::{Decision, Machine, Now, Ticket};
+use crate::replicated::{Decision, Machine, Now, Refusal, Ticket};
 use crate::types::{LeaderEpoch, Offset, Timestamp};
 
 /// The protocol type of groups that consume; only those say which topics.
@@ -61,6 +64,8 @@ impl GroupConfig {
             classic: ClassicConfig {
                 initial_rebalance_delay: config.millis(keys::GROUP_INITIAL_REBALANCE_DELAY_MS),
                 max_size: usize::try_from(config.get(keys::GROUP_MAX_SIZE)).unwrap_or_default(),
+                max_bytes: usize::try_from(config.get(keys::SOCKET_REQUEST_MAX_BYTES))
+                    .unwrap_or_default(),
             },
             session_timeouts: (
                 config.millis(keys::GROUP_MIN_SESSION_TIMEOUT_MS),
@@ -195,14 +200,11 @@ impl GroupMachine {
     fn leave(&mut self, now: Now, ticket: Ticket, id: &Arc<str>, leavers: &[Leaver]) -> Out {
         let mut out = Decision::nothing();
         let config = self.config.classic.clone();
-        let answer = match self.group(id) {
-            None => Answer::Left { error: ErrorCode::UnknownMemberId, members: Vec::new() },
-            Some(group) => {
-                let members = group.leave(now, leavers, &config, &mut out);
-                Answer::Left { error: ErrorCode::None, members }
-            }
+        let members = match self.group(id) {
+            None => vec![ErrorCode::UnknownMemberId; leavers.len()],
+            Some(group) => group.leave(now, leavers, &config, &mut out),
         };
-        out.answers.push((ticket, answer));
+        out.answers.push((ticket, Answer::Left(members)));
         self.arm(id);
         out
     }
@@ -222,7 +224,7 @@ impl GroupMachine {
         let mut out = Decision::nothing();
         let mut partitions = Vec::with_capacity(commit.offsets.len());
         for offset in commit.offsets {
-            if offset.metadata.len() > limit {
+            if offset.metadata.encode_utf16().count() > limit {
                 partitions.push(ErrorCode::OffsetMetadataTooLarge);
             } else {
                 partitions.push(ErrorCode::None);
@@ -257,7 +259,7 @@ impl GroupMachine {
         Ok(())
     }
 
-    fn fetch_offsets(&self, group: &str, partitions: Option<Vec<(Arc<str>, i32)>>) -> Answer {
+    fn fetch_offsets(&self, group: &str, partitions: Option<Vec<WantedOffset>>) -> Answer {
         let found =
             |topic: &Arc<str>, partition: i32, value: Option<&CommittedOffset>| FetchedOffset {
                 topic: topic.clone(),
@@ -274,8 +276,10 @@ impl GroupMachine {
                 .collect(),
             Some(partitions) => partitions
                 .iter()
-                .map(|(topic, partition)| {
-                    found(topic, *partition, self.offsets.get(group, topic, *partition))
+                .map(|wanted| {
+                    let value = self.offsets.get(group, &wanted.topic, wanted.partition);
+                    let value = value.filter(|value| value.is_of(wanted.topic_id));
+                    found(&wanted.topic, wanted.partition, value)
                 })
                 .collect(),
         };
@@ -294,11 +298,13 @@ impl GroupMachine {
         if group.state() != State::Empty && group.protocol_type.as_deref() != Some(CONSUMER) {
             return refuse(ErrorCode::NonEmptyGroup);
         }
-        let subscribed = subscribed_topics(group).unwrap_or_default();
+        let is_consumer = group.protocol_type.as_deref() == Some(CONSUMER);
+        let subscribed = subscribed_topics(group);
         let mut out = Decision::nothing();
         let mut errors = Vec::with_capacity(partitions.len());
         for (topic, partition) in partitions {
-            if subscribed.contains(&topic) {
+            // Of consumers that cannot be understood anything may be expected.
+            if subscribed.as_ref().map_or(is_consumer, |topics| topics.contains(&topic)) {
                 errors.push(ErrorCode::GroupSubscribedToTopic);
                 continue;
             }
@@ -323,7 +329,7 @@ impl GroupMachine {
             client_id: member.client_id.clone(),
             client_host: member.client_host.clone(),
             metadata: if is_stable { member.metadata(&protocol) } else { bytes::Bytes::new() },
-            assignment: if is_stable { member.assignment.clone() } else { bytes::Bytes::new() },
+            assignment: member.assignment.clone(),
         });
         Some(Description {
             state: group.state().name(),
@@ -356,7 +362,10 @@ impl GroupMachine {
         let mut records = self.offsets.forget_group(id);
         records.push(GroupRecord::Group { group: id.clone(), value: None });
         self.forget(id);
-        Decision::atomic(records, ticket, Answer::Done(error))
+        // There may be more than one batch takes; the group itself goes last.
+        let mut out = Decision::atomic(records, ticket, Answer::Done(error));
+        out.atomic = false;
+        out
     }
 
     /// Forgets offsets that nobody has needed for the retention time, and groups
@@ -367,8 +376,9 @@ impl GroupMachine {
         for id in ids {
             let Some(slot) = self.groups.get(&id) else { continue };
             let group = &slot.group;
+            let subscribed = subscribed_topics(group);
             let (records, all) = self.offsets.expired(&id, now.wall, retention, |topic, offset| {
-                offset_age_counts_from(group, topic, offset)
+                offset_age_counts_from(group, subscribed.as_ref(), topic, offset)
             });
             out.records.extend(records);
             if all && group.state() == State::Empty && group.is_empty() {
@@ -431,9 +441,40 @@ impl Machine for GroupMachine {
                     }
                 }
             }
-            GroupRecord::Other => {}
+            GroupRecord::Other(_) => {}
         }
         Ok(())
+    }
+
+    fn refused(&mut self, now: Now, decision: Out, refusal: Refusal) -> Out {
+        let error = match refusal {
+            Refusal::Unwritable => ErrorCode::UnknownServerError,
+            Refusal::Unavailable => ErrorCode::CoordinatorNotAvailable,
+        };
+        let mut out = Decision::nothing();
+        for (ticket, answer) in decision.answers {
+            out.answers.push((ticket, answers::failed(answer, error)));
+        }
+        let config = self.config.classic.clone();
+        for record in decision.records {
+            let GroupRecord::Group { group: id, value } = record else { continue };
+            match self.groups.get_mut(&id) {
+                Some(slot) if value.is_some() => {
+                    slot.group.not_written(now, error, &config, &mut out);
+                    if slot.group.generation == 0 {
+                        // It never came to be.
+                        self.forget(&id);
+                    }
+                }
+                // Its end has not been written, so it goes on.
+                None if self.offsets.of_group(&id).next().is_some() => {
+                    self.group_or_new(&id, now);
+                }
+                _ => {}
+            }
+            self.arm(&id);
+        }
+        out
     }
 
     fn deadline(&self) -> Option<Duration> {
@@ -467,6 +508,7 @@ impl Machine for GroupMachine {
 /// From when an offset's age counts; none while it must be kept.
 fn offset_age_counts_from(
     group: &ClassicGroup,
+    subscribed: Option<&BTreeSet<Arc<str>>>,
     topic: &str,
     offset: &CommittedOffset,
 ) -> Option<Timestamp> {
@@ -475,22 +517,21 @@ fn offset_age_counts_from(
         State::Empty if group.state_since == Timestamp::NONE => Some(offset.commit_timestamp),
         State::Empty => Some(group.state_since),
         State::Stable if &**protocol_type == CONSUMER => {
-            let subscribed = subscribed_topics(group)?;
-            (!subscribed.iter().any(|name| &**name == topic)).then_some(offset.commit_timestamp)
+            (!subscribed?.contains(topic)).then_some(offset.commit_timestamp)
         }
         _ => None,
     }
 }
 
-/// The topics that a consumer group's members subscribe to; none when any
-/// member's subscription cannot be read.
+/// The topics that a consumer group's members subscribe to; none when it is not a
+/// consumer group, or when a member's subscription cannot be read.
 fn subscribed_topics(group: &ClassicGroup) -> Option<BTreeSet<Arc<str>>> {
     if group.protocol_type.as_deref() != Some(CONSUMER) {
         return None;
     }
-    let protocol = group.protocol.as_ref()?;
     let mut topics = BTreeSet::new();
     for member in group.members() {
+        let protocol = group.protocol.as_ref()?;
         let mut reader = Reader::new(member.metadata(protocol));
         let newest = *ConsumerProtocolSubscription::VERSIONS.end();
         let version = reader.i16().ok()?.clamp(0, newest);

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use super::records::{CommittedOffset, GroupRecord};
 use crate::types::Timestamp;
 
@@ -28,7 +30,11 @@ impl Offsets {
         match value {
             Some(value) => {
                 let offsets = self.groups.entry(group.clone()).or_default();
-                offsets.insert((topic.clone(), partition), value);
+                // Partitions of a topic share its name.
+                let known = offsets.range((topic.clone(), i32::MIN)..).next();
+                let known = known.map(|((known, _), _)| known).filter(|known| *known == topic);
+                let topic = known.unwrap_or(topic).clone();
+                offsets.insert((topic, partition), value);
             }
             None => {
                 if let Some(offsets) = self.groups.get_mut(group) {
@@ -67,12 +73,17 @@ impl Offsets {
             .collect()
     }
 
-    /// Tombstones for all that anybody has committed for topics that are gone.
-    pub fn forget_topics(&self, topics: &[Arc<str>]) -> Vec<GroupRecord> {
+    /// Tombstones for all that anybody has committed for topics that are gone; not
+    /// for what is known to be of another topic of the same name.
+    pub fn forget_topics(&self, topics: &[(Arc<str>, Uuid)]) -> Vec<GroupRecord> {
         let mut records = Vec::new();
         for (group, offsets) in &self.groups {
-            let gone = offsets.keys().filter(|(topic, _)| topics.contains(topic));
-            records.extend(gone.map(|(topic, partition)| tombstone(group, topic, *partition)));
+            for (name, id) in topics {
+                let first = (name.clone(), i32::MIN);
+                let of_topic = offsets.range(first..).take_while(|((topic, _), _)| topic == name);
+                let gone = of_topic.filter(|(_, value)| value.is_of(*id));
+                records.extend(gone.map(|((_, partition), _)| tombstone(group, name, *partition)));
+            }
         }
         records
     }

@@ -46,8 +46,8 @@ pub enum GroupRecord {
         value: Option<GroupMetadataValue>,
     },
     /// A record of a kind that this coordinator does not act on; kept out of
-    /// its state and never written.
-    Other,
+    /// its state and never written. Its type.
+    Other(i16),
 }
 
 /// A committed offset.
@@ -67,6 +67,13 @@ pub struct CommittedOffset {
     pub topic_id: Uuid,
 }
 
+impl CommittedOffset {
+    /// True unless it is known to be of a topic with another id.
+    pub fn is_of(&self, topic_id: Uuid) -> bool {
+        self.topic_id.is_nil() || topic_id.is_nil() || self.topic_id == topic_id
+    }
+}
+
 /// Key and value of a record; no value for a tombstone.
 pub type KeyValue = (Bytes, Option<Bytes>);
 
@@ -74,7 +81,7 @@ impl GroupRecord {
     /// The record as it stands in the log; none for one that is never written.
     pub fn encode(&self) -> Result<Option<KeyValue>, EncodeError> {
         match self {
-            Self::Other => Ok(None),
+            Self::Other(_) => Ok(None),
             Self::Offset { group, topic, partition, value } => {
                 let key = OffsetCommitKey {
                     group: Str::from(group),
@@ -96,9 +103,33 @@ impl GroupRecord {
         }
     }
 
+    /// About how many bytes it has in the log.
+    pub fn about_len(&self) -> usize {
+        /// What stands around names and numbers.
+        const FRAME: usize = 64;
+        match self {
+            Self::Other(_) => 0,
+            Self::Offset { group, topic, value, .. } => {
+                let note = value.as_ref().map_or(0, |value| value.metadata.len());
+                FRAME + group.len() + topic.len() + note
+            }
+            Self::Group { group, value } => {
+                let members = value.iter().flat_map(|value| &value.members);
+                let bytes = members.map(|member| {
+                    FRAME
+                        + member.member_id.len()
+                        + member.subscription.len()
+                        + member.assignment.len()
+                });
+                FRAME + group.len() + bytes.sum::<usize>()
+            }
+        }
+    }
+
     /// Reads a record of the log; kinds that nobody here knows are `Other`.
-    pub fn decode(key: Bytes, value: Option<Bytes>) -> Result<Self, DecodeError> {
-        let mut key = Reader::new(key);
+    pub fn decode(key: &[u8], value: Option<&[u8]>) -> Result<Self, DecodeError> {
+        let mut key = Reader::new(Bytes::copy_from_slice(key));
+        let value = value.map(Bytes::copy_from_slice);
         match key.i16()? {
             kind @ (LEGACY_OFFSET_COMMIT | OFFSET_COMMIT) => {
                 let key = OffsetCommitKey::decode(&mut key, 0)?;
@@ -115,7 +146,7 @@ impl GroupRecord {
                 let value = value.map(decode_group).transpose()?;
                 Ok(Self::Group { group: Arc::from(&key.group), value })
             }
-            _ => Ok(Self::Other),
+            kind => Ok(Self::Other(kind)),
         }
     }
 }
@@ -154,7 +185,7 @@ fn decode_offset(kind: i16, value: Bytes) -> Result<CommittedOffset, DecodeError
         return Ok(CommittedOffset {
             offset: Offset(legacy.offset),
             leader_epoch: LeaderEpoch::NONE,
-            metadata: Arc::from(&legacy.metadata),
+            metadata: noted(&legacy.metadata),
             commit_timestamp: Timestamp(legacy.commit_timestamp),
             expire_timestamp: None,
             topic_id: Uuid::nil(),
@@ -164,12 +195,17 @@ fn decode_offset(kind: i16, value: Bytes) -> Result<CommittedOffset, DecodeError
     Ok(CommittedOffset {
         offset: Offset(value.offset),
         leader_epoch: LeaderEpoch(value.leader_epoch),
-        metadata: Arc::from(&value.metadata),
+        metadata: noted(&value.metadata),
         commit_timestamp: Timestamp(value.commit_timestamp),
         expire_timestamp: (value.expire_timestamp >= 0)
             .then_some(Timestamp(value.expire_timestamp)),
         topic_id: value.topic_id,
     })
+}
+
+/// Most notes are empty, and all of these are one.
+fn noted(metadata: &Str) -> Arc<str> {
+    if metadata.is_empty() { Arc::default() } else { Arc::from(metadata) }
 }
 
 fn decode_group(value: Bytes) -> Result<GroupMetadataValue, DecodeError> {
@@ -214,12 +250,12 @@ mod tests {
             value.clone().unwrap(),
             &b"\0\x04\0\0\0\0\0\0\0\x05\0\0\0\x01\x02m\0\0\0\0\0\0\0\x07\0"[..]
         );
-        assert_eq!(GroupRecord::decode(key, value).unwrap(), record);
+        assert_eq!(GroupRecord::decode(&key, value.as_deref()).unwrap(), record);
     }
 
     #[test]
     fn kinds_of_other_protocols_are_passed_over() {
-        let key = Bytes::from_static(b"\0\x05\0\x01g\0\x01m");
-        assert_eq!(GroupRecord::decode(key, None), Ok(GroupRecord::Other));
+        let key = b"\0\x05\0\x01g\0\x01m";
+        assert_eq!(GroupRecord::decode(key, None), Ok(GroupRecord::Other(5)));
     }
 }
