@@ -38,6 +38,7 @@ mod describe_log_dirs;
 mod describe_producers;
 mod describe_quorum;
 mod describe_topic_partitions;
+mod describe_user_scram_credentials;
 mod each_resource;
 mod elect_leaders;
 pub mod error_code;
@@ -264,6 +265,7 @@ handlers! {
     OffsetDelete => (offset_delete), Broker;
     DescribeClientQuotas => (describe_client_quotas), Broker;
     AlterClientQuotas => (alter_client_quotas), Broker Controller;
+    DescribeUserScramCredentials => (describe_user_scram_credentials), Broker Controller;
     DescribeQuorum => (describe_quorum), Broker Controller;
     DescribeCluster => (describe_cluster), Broker Controller;
     ListConfigResources => (list_config_resources), Broker;
