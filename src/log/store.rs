@@ -539,6 +539,9 @@ impl Opening<'_> {
         };
         let lock = match lock {
             Ok(lock) => lock,
+            Err(error) if is_metadata && error.kind() == io::ErrorKind::NotFound => {
+                return Err(StoreError::NotFormatted(path.to_owned()));
+            }
             Err(error) => return failed(error),
         };
         let identity = match MetaProperties::read(&**disk, path) {

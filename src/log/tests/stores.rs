@@ -217,6 +217,10 @@ fn a_directory_in_use_or_of_somebody_else_is_refused() {
     site.disk.remove_dir_all(Path::new("/b/__cluster_metadata-0")).unwrap();
     site.disk.remove_file(Path::new("/b/meta.properties")).unwrap();
     assert!(matches!(site.open(), Err(StoreError::NotFormatted(path)) if path == b));
+    // A directory that is not there wants the same.
+    let a = Path::new("/a");
+    site.disk.remove_dir_all(a).unwrap();
+    assert!(matches!(site.open(), Err(StoreError::NotFormatted(path)) if path == a));
 }
 
 #[test]
