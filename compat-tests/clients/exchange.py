@@ -34,7 +34,7 @@ class Exchange:
         for number, (key, value, headers) in enumerate(records):
             producer.produce(topic, value, key, number % 2, headers=headers, on_delivery=lambda error, _: error and errors.append(error))
             producer.poll(0)
-        if producer.flush(60) or errors:
+        if producer.flush(180) or errors:
             raise RuntimeError(f"{topic}: {errors[:1]}")
 
     def fill(self, label):

@@ -6,7 +6,7 @@
 //! broker that runs there with the settings below and has no groups yet; with
 //! UPDATE=1 besides, its answers are written down.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests of a real broker")]
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,7 +17,6 @@ use tokio::runtime::Runtime;
 
 mod cast;
 #[path = "../../src/testing/client.rs"]
-#[expect(dead_code, reason = "other tests use the rest")]
 mod client;
 mod dice;
 mod requests;

@@ -444,11 +444,7 @@ fn forget(client: &mut Client, words: &Words) -> Hear {
         let partition_index = partition.parse().unwrap();
         request.topics.push(OffsetDeleteRequestTopic {
             name: topic.into(),
-            partitions: vec![OffsetDeleteRequestPartition {
-                partition_index,
-                ..Default::default()
-            }],
-            ..Default::default()
+            partitions: vec![OffsetDeleteRequestPartition { partition_index }],
         });
     }
     client.send(0, &request);
