@@ -144,11 +144,30 @@ impl Rules {
             let Some(value) = own::<i32>(Scope::Group, name, settings) else { continue };
             let bound =
                 |key: &str| broker.lookup(key).and_then(|(_, value)| i32::from_value(value));
-            if let Some(low) = bound(low).filter(|low| value < *low) {
-                return config(format!("{name} must be greater than or equal to {low}"));
+            match (bound(low), bound(high)) {
+                (Some(low), Some(high)) if !(low..=high).contains(&value) => {
+                    return config(format!(
+                        "{name} must be in the range {low} to {high} inclusive."
+                    ));
+                }
+                (Some(low), None) if value < low => {
+                    return config(format!("{name} must be greater than or equal to {low}"));
+                }
+                (None, Some(high)) if value > high => {
+                    return config(format!("{name} must be less than or equal to {high}"));
+                }
+                _ => {}
             }
-            if let Some(high) = bound(high).filter(|high| value > *high) {
-                return config(format!("{name} must be less than or equal to {high}"));
+        }
+        if let Some(chosen) = own::<String>(Scope::Group, "streams.assignor.name", settings) {
+            let registered = broker.lookup("group.streams.assignors").map(|(_, value)| value);
+            let registered = registered.and_then(Vec::<String>::from_value).unwrap_or_default();
+            if !registered.contains(&chosen) {
+                return config(format!(
+                    "streams.assignor.name '{chosen}' is not a registered task assignor. Registered \
+                     assignors are: [{}].",
+                    registered.join(", ")
+                ));
             }
         }
         for (session, heartbeat, session_default, heartbeat_default) in SESSIONS {
@@ -179,7 +198,7 @@ fn own<T: FromValue>(scope: Scope, name: &str, settings: &Settings) -> Option<T>
 }
 
 /// A group's key, and the broker's keys that bound it.
-const GROUP_BOUNDS: [(&str, &str, &str); 14] = [
+const GROUP_BOUNDS: [(&str, &str, &str); 15] = [
     (
         "consumer.heartbeat.interval.ms",
         "group.consumer.min.heartbeat.interval.ms",
@@ -242,6 +261,7 @@ const GROUP_BOUNDS: [(&str, &str, &str); 14] = [
     ),
     ("streams.num.standby.replicas", "", "group.streams.max.standby.replicas"),
     ("streams.num.warmup.replicas", "", "group.streams.max.warmup.replicas"),
+    ("streams.task.offset.interval.ms", "group.streams.min.task.offset.interval.ms", ""),
 ];
 
 /// A group's session timeout and heartbeat interval, and the broker's keys for both.
@@ -357,7 +377,32 @@ mod tests {
         assert_eq!(check(&of(ResourceType::Broker, "one"), &[]).unwrap_err().0, 42);
         let group = of(ResourceType::Group, "g");
         assert_eq!(check(&group, &[("consumer.session.timeout.ms", "50000")]), Ok(()));
-        assert_eq!(check(&group, &[("consumer.session.timeout.ms", "1")]).unwrap_err().0, 40);
+        for (key, value, text) in [
+            (
+                "consumer.session.timeout.ms",
+                "1",
+                "consumer.session.timeout.ms must be in the range 45000 to 60000 inclusive.",
+            ),
+            (
+                "streams.num.standby.replicas",
+                "9",
+                "streams.num.standby.replicas must be less than or equal to 2",
+            ),
+            (
+                "streams.task.offset.interval.ms",
+                "1",
+                "streams.task.offset.interval.ms must be greater than or equal to 15000",
+            ),
+            (
+                "streams.assignor.name",
+                "mine",
+                "streams.assignor.name 'mine' is not a registered task assignor. Registered \
+                 assignors are: [sticky].",
+            ),
+        ] {
+            assert_eq!(check(&group, &[(key, value)]), Err((40, text.to_owned())));
+        }
+        assert_eq!(check(&group, &[("streams.assignor.name", "sticky")]), Ok(()));
         let metrics = of(ResourceType::ClientMetrics, "m");
         assert_eq!(check(&metrics, &[("match", "client_id=a.*")]), Ok(()));
         assert_eq!(check(&metrics, &[("match", "colour=red")]).unwrap_err().0, 40);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::alteration::base_name;
-use crate::config::{Config, Definition, Scope, Source, UpdateMode, Value, table, topic};
+use crate::config::{Config, Definition, Scope, Source, Type, UpdateMode, Value, table, topic};
 
 /// Settings of one resource, as in the image.
 pub type Settings = BTreeMap<Arc<str>, Arc<str>>;
@@ -103,11 +103,11 @@ pub fn group_entries(settings: &Settings, config: &Config) -> Vec<Entry> {
     let shown = keys.filter(|key| !key.internal || settings.contains_key(key.name));
     shown
         .map(|key| {
-            let broker_key = format!("group.{}", key.name);
+            let broker_key = group_default(key.name);
             let broker =
                 table().get(Scope::Broker, &broker_key).and_then(|_| config.lookup(&broker_key));
             let own = settings.get(key.name).and_then(|text| key.parse(text).ok());
-            let value = own.or_else(|| broker.map(|(_, value)| value.clone()));
+            let value = own.or_else(|| broker.map(|(_, value)| inherited(key, value)));
             let value = value.or_else(|| key.default.clone());
             let entry = entry(key, value.as_ref());
             let synonyms = match broker {
@@ -117,6 +117,24 @@ pub fn group_entries(settings: &Settings, config: &Config) -> Vec<Entry> {
             with_own(entry, settings, ConfigSource::Group, synonyms)
         })
         .collect()
+}
+
+/// The broker's key for what a group does not say itself.
+fn group_default(name: &str) -> String {
+    match name {
+        "streams.assignor.name" => "group.streams.assignors".to_owned(),
+        _ => format!("group.{name}"),
+    }
+}
+
+/// Where a group has one of what the broker lists, it gets the first.
+fn inherited(key: &Definition, value: &Value) -> Value {
+    match value {
+        Value::List(all) if key.kind != Type::List => {
+            all.first().map_or(Value::Null, |one| Value::String(one.clone()))
+        }
+        one => one.clone(),
+    }
 }
 
 /// All keys of a subscription to client metrics.
@@ -362,6 +380,11 @@ mod tests {
         let session = find(&entries, "consumer.session.timeout.ms");
         assert_eq!(session.value.as_deref(), Some("50000"));
         assert_eq!(session.source(), ConfigSource::StaticBroker);
+        let assignor = find(&entries, "streams.assignor.name");
+        assert_eq!(assignor.value.as_deref(), Some("sticky"));
+        assert_eq!(chain(assignor), ["group.streams.assignors=sticky Default"]);
+        let tags = find(&entries, "streams.rack.aware.assignment.tags");
+        assert_eq!(tags.value.as_deref(), Some(""));
         let level = find(&entries, "share.isolation.level");
         assert_eq!(
             chain(level),
