@@ -222,17 +222,27 @@ def rust(program):
     return ready
 
 
+def java_sources(program):
+    """A program's file and those of the classes beside it that it names, directly or through others."""
+    found, names = [program], {each.stem: each for each in sorted(program.parent.glob("*.java"))}
+    for source in found:
+        words = set(re.findall(r"\w+", source.read_text()))
+        found += [names[word] for word in sorted(words & names.keys()) if names[word] not in found]
+    return found
+
+
 def java(program, *coordinates, built_with=None):
-    """A Java program, compiled against `built_with` (by default what it runs with)."""
+    """A Java program with the classes that it uses, compiled against `built_with` (by default what it runs with)."""
     def ready():
         need("javac")
         libraries = jars(*coordinates)
         build_libraries = jars(*built_with) if built_with else libraries
         source = CLIENTS / "java" / program
-        classes = WORK / "classes" / build_libraries.name / source.stem
+        recipe = build_libraries.name + "".join(each.read_text() for each in java_sources(source))
+        classes = named("classes", recipe)
         with _locks["javac"]:
-            once(classes, source.read_text(),
-                 lambda: sh(["javac", "--release", "11", "-nowarn", "-cp", f"{build_libraries}/*", "-d", classes, source]))
+            once(classes, recipe, lambda: sh(["javac", "--release", "17", "-nowarn", "-cp", f"{build_libraries}/*",
+                                              "-sourcepath", source.parent, "-d", classes, source]))
         settings = CLIENTS / "java" / "log4j2.xml"
         return [*JVM, "-cp", f"{classes}:{libraries}/*", f"-Dlog4j2.configurationFile={settings}", "-Dlevel=OFF", source.stem]
     return ready

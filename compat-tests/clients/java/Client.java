@@ -1,5 +1,4 @@
-// Rows java-3.9.2 and java-4.4.0: Kafka's own client (Apache-2.0). The operations in order, one line for each,
-// `operation TAB ok|skip|FAIL TAB detail`.
+// Rows java-3.9.2 and newer: Kafka's own client (Apache-2.0). All operations in order; those on groups are in ClientGroups.
 
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -16,46 +15,29 @@ import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.serialization.*;
 
 public class Client {
-    static final int SECONDS = 60;
-
     final String address;
     final Admin admin;
 
-    interface Operation {
-        String run() throws Exception;
-    }
-
-    public static void main(String[] arguments) throws Exception {
+    public static void main(String[] arguments) {
         Client client = new Client(arguments[0]);
-        Map<String, Operation> operations = new LinkedHashMap<>();
-        operations.put("connect", client::connect);
-        operations.put("create-topic", client::createTopic);
-        operations.put("describe", client::describe);
-        operations.put("acks", client::acks);
-        for (String codec : List.of("none", "gzip", "snappy", "lz4", "zstd")) operations.put(codec, () -> client.codec(codec));
-        operations.put("idempotent", client::idempotent);
-        operations.put("records", client::records);
-        operations.put("seek", client::seek);
-        operations.put("add-partitions", client::addPartitions);
-        operations.put("configs", client::configs);
-        operations.put("delete-records", client::deleteRecords);
-        operations.put("delete-topic", client::deleteTopic);
-        ExecutorService runner = Executors.newCachedThreadPool(task -> {
-            Thread thread = new Thread(task);
-            thread.setDaemon(true);
-            return thread;
-        });
-        operations.forEach((name, operation) -> {
-            String status = "ok", detail;
-            try {
-                detail = runner.submit(operation::run).get(SECONDS, TimeUnit.SECONDS);
-            } catch (Exception error) {
-                status = "FAIL";
-                detail = String.valueOf(error.getCause() == null ? error : error.getCause());
-            }
-            System.out.println(name + "\t" + status + "\t" + detail.replaceAll("\\s+", " ").strip());
-        });
-        System.out.flush();
+        ClientGroups groups = new ClientGroups(client);
+        Operations.run("connect", client::connect);
+        Operations.run("create-topic", client::createTopic);
+        Operations.run("describe", client::describe);
+        Operations.run("acks", client::acks);
+        for (String codec : List.of("none", "gzip", "snappy", "lz4", "zstd")) Operations.run(codec, () -> client.codec(codec));
+        Operations.run("idempotent", client::idempotent);
+        Operations.run("records", client::records);
+        Operations.run("seek", client::seek);
+        Operations.run("group-consume", groups::consume);
+        Operations.run("group-rebalance", groups::rebalance);
+        Operations.run("static-member", groups::staticMember);
+        Operations.run("cooperative-sticky", groups::cooperativeSticky);
+        Operations.run("groups-admin", groups::administration);
+        Operations.run("add-partitions", client::addPartitions);
+        Operations.run("configs", client::configs);
+        Operations.run("delete-records", client::deleteRecords);
+        Operations.run("delete-topic", client::deleteTopic);
         System.exit(0);
     }
 
@@ -70,21 +52,6 @@ public class Client {
         Map<String, Object> settings = new HashMap<>(Map.of("bootstrap.servers", address));
         for (int i = 0; i < more.length; i += 2) settings.put((String) more[i], more[i + 1]);
         return settings;
-    }
-
-    static void expect(String what, Object seen, Object wanted) {
-        if (!String.valueOf(seen).equals(String.valueOf(wanted)))
-            throw new AssertionError(String.format("%s: %.200s instead of %.200s", what, seen, wanted));
-    }
-
-    /** Kafka's name of the error that a future ends with, and its text. */
-    static String refusal(Future<?> future) throws Exception {
-        try {
-            future.get();
-            return "NO_ERROR";
-        } catch (ExecutionException error) {
-            return Errors.forException(error.getCause()).name() + ": " + error.getCause().getMessage();
-        }
     }
 
     static byte[] bytes(Object text) {
@@ -160,10 +127,10 @@ public class Client {
                 new NewTopic("none", 0, (short) 1), new NewTopic("config", 1, (short) 1).configs(Map.of("retention.ms", "soon")),
                 new NewTopic("key", 1, (short) 1).configs(Map.of("no.such.key", "1")), new NewTopic("assigned", Map.of(0, List.of(1, 7))),
                 new NewTopic("gap", Map.of(1, List.of(1))), new NewTopic("__cluster_metadata", 1, (short) 1)))
-            errors.add(refusal(admin.createTopics(List.of(refused)).all()));
+            errors.add(Operations.refusal(admin.createTopics(List.of(refused)).all()));
         CreateTopicsResult checked = admin.createTopics(List.of(new NewTopic("only.checked", Optional.empty(), Optional.empty())), new CreateTopicsOptions().validateOnly(true));
         int partitions = checked.numPartitions("only.checked").get();
-        expect("a checked topic", admin.listTopics().names().get().contains("only.checked"), false);
+        Operations.expect("a checked topic", admin.listTopics().names().get().contains("only.checked"), false);
         return "created with " + settings + ", refused " + errors + ", checked with " + partitions + " partitions";
     }
 
@@ -174,8 +141,8 @@ public class Client {
     String describe() throws Exception {
         TopicDescription topic = admin.describeTopics(List.of("matrix")).topicNameValues().get("matrix").get();
         TopicDescription byId = admin.describeTopics(TopicCollection.ofTopicIds(List.of(topic.topicId()))).topicIdValues().get(topic.topicId()).get();
-        String unknown = refusal(admin.describeTopics(List.of("nowhere")).topicNameValues().get("nowhere"));
-        String unknownId = refusal(admin.describeTopics(TopicCollection.ofTopicIds(List.of(new Uuid(7, 7)))).topicIdValues().get(new Uuid(7, 7)));
+        String unknown = Operations.refusal(admin.describeTopics(List.of("nowhere")).topicNameValues().get("nowhere"));
+        String unknownId = Operations.refusal(admin.describeTopics(TopicCollection.ofTopicIds(List.of(new Uuid(7, 7)))).topicIdValues().get(new Uuid(7, 7)));
         return "partitions " + show(topic) + ", by id " + byId.name() + ", unknown " + unknown + " " + unknownId
             + ", listed " + new TreeSet<>(admin.listTopics().names().get());
     }
@@ -188,7 +155,7 @@ public class Client {
             produce(records("acks", 0, sent), "acks", acks, "enable.idempotence", false);
             wanted.addAll(sent);
         }
-        expect("read", texts(read("acks", 0, 0, 30)), wanted);
+        Operations.expect("read", texts(read("acks", 0, 0, 30)), wanted);
         return "30 records";
     }
 
@@ -196,8 +163,8 @@ public class Client {
         create(codec, 1);
         List<String> sent = values(codec, 1000);
         List<Long> offsets = produce(records(codec, 0, sent), "compression.type", codec);
-        expect("offsets", offsets, LongStream.range(0, 1000).boxed().collect(Collectors.toList()));
-        expect("read", texts(read(codec, 0, 0, 1000)), sent);
+        Operations.expect("offsets", offsets, LongStream.range(0, 1000).boxed().collect(Collectors.toList()));
+        Operations.expect("read", texts(read(codec, 0, 0, 1000)), sent);
         return "1000 records";
     }
 
@@ -209,7 +176,7 @@ public class Client {
         for (int partition = 0; partition < 3; partition++) {
             int here = partition;
             List<String> wanted = IntStream.range(0, 10_000).filter(number -> number % 3 == here).mapToObj(String::valueOf).collect(Collectors.toList());
-            expect("read", texts(read("idempotent", partition, 0, wanted.size())), wanted);
+            Operations.expect("read", texts(read("idempotent", partition, 0, wanted.size())), wanted);
         }
         return "10000 records, none twice, in order";
     }
@@ -228,9 +195,9 @@ public class Client {
         produce(sent);
         List<ConsumerRecord<byte[], byte[]>> seen = read("records", 0, 0, sent.size());
         for (int i = 0; i < sent.size(); i++) {
-            expect("key", Arrays.toString(seen.get(i).key()), Arrays.toString(sent.get(i).key()));
-            expect("value", Arrays.equals(seen.get(i).value(), sent.get(i).value()), true);
-            expect("headers", Arrays.toString(seen.get(i).headers().toArray()), Arrays.toString(sent.get(i).headers().toArray()));
+            Operations.expect("key", Arrays.toString(seen.get(i).key()), Arrays.toString(sent.get(i).key()));
+            Operations.expect("value", Arrays.equals(seen.get(i).value(), sent.get(i).value()), true);
+            Operations.expect("headers", Arrays.toString(seen.get(i).headers().toArray()), Arrays.toString(sent.get(i).headers().toArray()));
         }
         String tooLarge;
         try {
@@ -282,9 +249,9 @@ public class Client {
         List<String> outcomes = new ArrayList<>();
         for (NewPartitions grown : List.of(NewPartitions.increaseTo(5), NewPartitions.increaseTo(5), NewPartitions.increaseTo(2),
                 NewPartitions.increaseTo(7, List.of(List.of(1))), NewPartitions.increaseTo(6, List.of(List.of(7)))))
-            outcomes.add(refusal(admin.createPartitions(Map.of("matrix", grown)).all()));
+            outcomes.add(Operations.refusal(admin.createPartitions(Map.of("matrix", grown)).all()));
         produce(records("matrix", 4, List.of("fifth")));
-        expect("read", texts(read("matrix", 4, 0, 1)), List.of("fifth"));
+        Operations.expect("read", texts(read("matrix", 4, 0, 1)), List.of("fifth"));
         return outcomes.toString();
     }
 
@@ -305,7 +272,7 @@ public class Client {
     }
 
     String alter(ConfigResource resource, String key, String value, AlterConfigOp.OpType operation) throws Exception {
-        return refusal(admin.incrementalAlterConfigs(Map.of(resource, List.of(new AlterConfigOp(new ConfigEntry(key, value), operation)))).all());
+        return Operations.refusal(admin.incrementalAlterConfigs(Map.of(resource, List.of(new AlterConfigOp(new ConfigEntry(key, value), operation)))).all());
     }
 
     /** What is not default, after a moment: changes of the broker's own settings take effect once it has read them. */
@@ -324,15 +291,15 @@ public class Client {
         List<String> outcomes = new ArrayList<>();
         for (long before : List.of(40L, 1000L, -1L)) {
             DeleteRecordsResult deleted = admin.deleteRecords(Map.of(where, RecordsToDelete.beforeOffset(before)));
-            outcomes.add(before + " " + refusal(deleted.all()) + " earliest " + offset("delete.records", OffsetSpec.earliest()));
+            outcomes.add(before + " " + Operations.refusal(deleted.all()) + " earliest " + offset("delete.records", OffsetSpec.earliest()));
         }
         return outcomes.toString();
     }
 
     String deleteTopic() throws Exception {
         List<String> outcomes = new ArrayList<>();
-        for (int i = 0; i < 2; i++) outcomes.add(refusal(admin.deleteTopics(List.of("matrix")).all()));
-        expect("still listed", admin.listTopics().names().get().contains("matrix"), false);
+        for (int i = 0; i < 2; i++) outcomes.add(Operations.refusal(admin.deleteTopics(List.of("matrix")).all()));
+        Operations.expect("still listed", admin.listTopics().names().get().contains("matrix"), false);
         create("matrix", 1);
         return outcomes + ", created anew, first offset " + produce(records("matrix", 0, List.of("new")));
     }
