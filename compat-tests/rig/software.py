@@ -211,6 +211,15 @@ def go_tests(module, package, pattern, *settings):
     return ready
 
 
+def java_sources(program):
+    """A program's file and those of the classes beside it that it names, directly or through others."""
+    found, names = [program], {each.stem: each for each in sorted(program.parent.glob("*.java"))}
+    for source in found:
+        words = set(re.findall(r"\w+", source.read_text()))
+        found += [names[word] for word in sorted(words & names.keys()) if names[word] not in found]
+    return found
+
+
 def java(program, *coordinates, built_with=None):
     """A Java program with the classes that it uses, compiled against `built_with` (by default what it runs with)."""
     def ready():
