@@ -77,7 +77,8 @@ impl Here<'_> {
             return Err(ApiError::new(ErrorCode::InvalidTopicException, text));
         }
         if self.image.topic(name).is_none() {
-            return Err(ApiError::bare(ErrorCode::UnknownTopicOrPartition));
+            // An empty text, as Kafka has it here: some user interfaces print it.
+            return Err(ApiError::new(ErrorCode::UnknownTopicOrPartition, ""));
         }
         Ok(topic_entries(&self.settings(ResourceType::Topic, name), self.config))
     }
