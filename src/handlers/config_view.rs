@@ -362,7 +362,7 @@ mod tests {
         let entries = broker_entries(&Config::from_overrides(&[]).unwrap(), &own, &settings(&[]));
         let entry = find(&entries, name);
         assert_eq!((entry.value.as_deref(), entry.read_only), (Some("70"), true));
-        assert_eq!(entry.kind, crate::config::Type::Int.wire());
+        assert_eq!(entry.kind, Type::Int.wire());
         assert_eq!(
             chain(entry),
             [format!("{name}=70 DynamicBroker"), "max.connections=2147483647 Default".to_owned()]
