@@ -533,9 +533,9 @@ fn subscribed_topics(group: &ClassicGroup) -> Option<BTreeSet<Arc<str>>> {
     for member in group.members() {
         let protocol = group.protocol.as_ref()?;
         let mut reader = Reader::new(member.metadata(protocol));
-        let newest = *ConsumerProtocolSubscription::VERSIONS.end();
-        let version = reader.i16().ok()?.clamp(0, newest);
-        let subscription = ConsumerProtocolSubscription::decode(&mut reader, version).ok()?;
+        // Some clients write version 0 whatever they claim; topics stand first in all.
+        reader.i16().ok()?;
+        let subscription = ConsumerProtocolSubscription::decode(&mut reader, 0).ok()?;
         topics.extend(subscription.topics.iter().map(Arc::from));
     }
     Some(topics)
