@@ -95,7 +95,11 @@ pub fn jobs(config: &Config, store: &Arc<LogStore>) -> Vec<Job> {
         job(config.millis(keys::LOG_RETENTION_CHECK_INTERVAL_MS), LogStore::run_retention),
         job(
             config.millis(keys::LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS),
-            LogStore::run_checkpoints,
+            LogStore::run_recovery_point_checkpoint,
+        ),
+        job(
+            config.millis(keys::LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS),
+            LogStore::run_log_start_checkpoint,
         ),
         job(
             config.millis(keys::REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS),

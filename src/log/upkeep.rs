@@ -88,15 +88,19 @@ impl LogStore {
         }
     }
 
-    /// Writes recovery points and log starts: each
-    /// `log.flush.offset.checkpoint.interval.ms`.
-    pub fn run_checkpoints(&self) {
+    /// Writes recovery points: each `log.flush.offset.checkpoint.interval.ms`.
+    pub fn run_recovery_point_checkpoint(&self) {
         for directory in self.online() {
             // A failure takes the directory offline; its listener tells.
-            let _ = directory.attempt(|| {
-                directory.write_recovery_points()?;
-                directory.write_log_starts()
-            });
+            let _ = directory.attempt(|| directory.write_recovery_points());
+        }
+    }
+
+    /// Writes where logs begin: each
+    /// `log.flush.start.offset.checkpoint.interval.ms`.
+    pub fn run_log_start_checkpoint(&self) {
+        for directory in self.online() {
+            let _ = directory.attempt(|| directory.write_log_starts());
         }
     }
 

@@ -154,7 +154,7 @@ fn after_an_unclean_stop_logs_are_recovered_from_the_checkpoint() {
     let rolled = held.0.lock().segments().last().unwrap().base();
     store.run_flush();
     assert_eq!(held.0.lock().recovery_point(), rolled);
-    store.run_checkpoints();
+    store.run_recovery_point_checkpoint();
     let expected = format!("0\n1\nt 0 {rolled}\n");
     assert_eq!(site.text("/a/recovery-point-offset-checkpoint"), expected);
     drop((held, store));
@@ -283,7 +283,7 @@ fn a_deleted_log_goes_later_and_its_name_starts_anew() {
     let slice = held.0.lock().read(Offset(0), Offset(20), 200, true).unwrap();
     let end = held.0.lock().log_end_offset();
     held.0.lock().flush(end).unwrap();
-    store.run_checkpoints();
+    store.run_recovery_point_checkpoint();
     store.delete(&[name(0)]).unwrap();
     assert_eq!(site.text("/a/recovery-point-offset-checkpoint"), "0\n0\n");
     assert!(append(&mut held.0.lock(), batch(&["x"])).is_err());
@@ -332,13 +332,28 @@ fn logs_that_the_metadata_do_not_know_are_put_aside() {
 }
 
 #[test]
+fn where_a_log_begins_is_remembered_from_its_checkpoint_on() {
+    let site = Site::new(&["/a"]);
+    let (store, _) = site.loaded();
+    let held = take(&store, 0);
+    fill(&mut held.0.lock(), 20);
+    held.0.lock().high_watermark_advanced(Offset(20));
+    held.0.lock().delete_records_before(Offset(7)).unwrap();
+    store.run_log_start_checkpoint();
+    assert_eq!(site.text("/a/log-start-offset-checkpoint"), "0\n1\nt 0 7\n");
+    drop((held, store));
+    let (store, _) = site.loaded();
+    assert_eq!(take(&store, 0).0.lock().log_start_offset(), Offset(7));
+}
+
+#[test]
 fn a_truncation_is_in_the_checkpoint_before_anything_is_appended_again() {
     let site = Site::new(&["/a"]);
     let (store, _) = site.loaded();
     let held = take(&store, 0);
     fill(&mut held.0.lock(), 20);
     held.0.lock().flush(Offset(20)).unwrap();
-    store.run_checkpoints();
+    store.run_recovery_point_checkpoint();
     assert_eq!(site.text("/a/recovery-point-offset-checkpoint"), "0\n1\nt 0 20\n");
     held.0.lock().truncate_to(Offset(11)).unwrap();
     assert_eq!(site.text("/a/recovery-point-offset-checkpoint"), "0\n1\nt 0 11\n");
@@ -365,7 +380,7 @@ fn directories_can_be_left_damaged_checkpoints() {
     let (store, _) = site.loaded();
     let held = take(&store, 0);
     fill(&mut held.0.lock(), 20);
-    store.run_checkpoints();
+    store.run_recovery_point_checkpoint();
     store.run_high_watermark_checkpoint();
     drop((held, store));
     site.disk.process_killed();
