@@ -29,6 +29,9 @@ class Member(ConsumerRebalanceListener):
     def __init__(self, topics, settings):
         self.changes = []
         self.consumer = KafkaConsumer(**settings)
+        # Known before it joins: else it assigns nothing and joins again, and if that falls on the end of a poll it waits for ever.
+        for topic in topics:
+            self.consumer.partitions_for_topic(topic)
         self.consumer.subscribe(topics, listener=self)
 
     def on_partitions_assigned(self, assigned):
@@ -40,7 +43,7 @@ class Member(ConsumerRebalanceListener):
             self.changes.append(f"-{len(revoked)}")
 
     def poll(self):
-        polled = self.consumer.poll(100)
+        polled = self.consumer.poll(300)
         return [(where.topic, where.partition, message.offset) for where, messages in polled.items() for message in messages]
 
     def owned(self):
