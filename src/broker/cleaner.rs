@@ -70,11 +70,10 @@ fn work(
     }
 }
 
-/// The shares of one thread of `log.cleaner.threads`.
+/// All that is meant for the threads: there is one.
 fn limits(config: &Config) -> CleanerLimits {
-    let threads = i64::from(config.get(keys::LOG_CLEANER_THREADS).max(1));
-    let map_bytes = config.get(keys::LOG_CLEANER_DEDUPE_BUFFER_SIZE) / threads;
-    let buffer = i64::from(config.get(keys::LOG_CLEANER_IO_BUFFER_SIZE)) / threads / 2;
+    let map_bytes = config.get(keys::LOG_CLEANER_DEDUPE_BUFFER_SIZE);
+    let buffer = config.get(keys::LOG_CLEANER_IO_BUFFER_SIZE) / 2;
     CleanerLimits {
         map_bytes: u64::try_from(map_bytes).unwrap_or(0).min(i32::MAX as u64),
         load_factor: config.get(keys::LOG_CLEANER_IO_BUFFER_LOAD_FACTOR),

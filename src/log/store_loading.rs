@@ -143,7 +143,9 @@ impl LogStore {
                 let options = self.options_for(directory, &checkpoints, name, config_of);
                 let path = directory.path().join(name.to_string());
                 let opened = Log::open(&path, options);
-                if let (Ok((log, _)), Some(offset)) = (&opened, checkpoints.cleaned.get(name)) {
+                if let (Ok((log, _)), Some(offset)) = (&opened, checkpoints.cleaned.get(name))
+                    && *offset <= log.log_end_offset()
+                {
                     log.marks().set_cleaned_to(*offset);
                 }
                 self.loaded_one(directory, name, opened, is_stray, report);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::filter::{Fate, Filter, FilterCounts};
 use super::job::CleaningJob;
-use super::offset_map::OffsetMap;
+use super::offset_map::{BYTES_PER_KEY, OffsetMap};
 use super::plan::{SegmentSizes, groups};
 use super::transactions::CleanedTransactions;
 use crate::log::LogError;
@@ -127,10 +127,15 @@ impl Work<'_> {
         let first = job.segments.partition_point(|segment| segment.base() <= from);
         let dirty = job.segments.get(first.saturating_sub(1)..).unwrap_or_default();
         let mut records = 0;
+        let limits = self.limits;
         for segment in dirty {
             records += segment.count_records()?;
+            // No more than that fits anyway; the rest is counted in its turn.
+            if records > limits.map_bytes / BYTES_PER_KEY {
+                break;
+            }
+            self.count(0)?;
         }
-        let limits = self.limits;
         let mut map = OffsetMap::new(records, limits.map_bytes, limits.load_factor);
         let mut transactions = CleanedTransactions::new(self.aborted_from(from)?);
         let nexts =

@@ -108,28 +108,30 @@ impl Filter<'_> {
             return Ok(self.without_records(header));
         }
         let plain = stored_records(batch)?;
-        let mut kept = Vec::new();
-        let mut seen = 0;
+        // One bit of news for each record: a small batch may unfold to very many.
+        let mut stays = Vec::new();
+        let (mut kept, mut tombstones) = (0, false);
         for record in Records::new(header, &plain) {
             let record = record.map_err(|error| error.to_string())?;
-            seen += 1;
-            if header.attributes.is_control() || self.retains(header, &record) {
-                kept.push(record);
-            }
+            let retained = header.attributes.is_control() || self.retains(header, &record);
+            stays.push(retained);
+            kept += usize::from(retained);
+            tombstones |= retained && record.value.is_none();
         }
-        self.counts.read += seen;
-        self.counts.kept += kept.len() as u64;
-        if kept.is_empty() {
+        self.counts.read += stays.len() as u64;
+        self.counts.kept += kept as u64;
+        if kept == 0 {
             return Ok(self.without_records(header));
         }
-        let tombstones = kept.iter().any(|record| record.value.is_none());
         let sets_horizon = (tombstones || last_trace) && header.delete_horizon().is_none();
-        if kept.len() as u64 == seen && !sets_horizon {
+        if kept == stays.len() && !sets_horizon {
             return Ok(Fate::Whole);
         }
         let new_horizon = || Timestamp(self.now.0.saturating_add(self.delete_retention_ms));
         let horizon = header.delete_horizon().or_else(|| sets_horizon.then(new_horizon));
-        rebuild(header, &kept, horizon)
+        let records = Records::new(header, &plain).zip(&stays);
+        let records = records.filter_map(|(record, stays)| record.ok().filter(|_| *stays));
+        rebuild(header, records, horizon)
     }
 
     fn retains(&mut self, header: &BatchHeader, record: &Record<'_>) -> bool {
@@ -183,15 +185,18 @@ pub(super) fn kind_of(batch: &BatchView<'_>) -> Option<ControlType> {
 }
 
 /// The batch with only these records, under its own codec.
-fn rebuild(
+fn rebuild<'r>(
     header: &BatchHeader,
-    records: &[Record<'_>],
+    records: impl Iterator<Item = Record<'r>>,
     horizon: Option<Timestamp>,
 ) -> Result<Fate, String> {
-    let first = records.first().map_or(Timestamp::NONE, |record| record.timestamp);
+    let mut records = records.peekable();
+    let first = records.peek().map_or(Timestamp::NONE, |record| record.timestamp);
     let base_timestamp = horizon.unwrap_or(first);
-    let mut plain = Vec::new();
+    let (mut plain, mut record_count, mut largest) = (Vec::new(), 0_i32, None);
     for record in records {
+        record_count = record_count.saturating_add(1);
+        largest = largest.max(Some(record.timestamp));
         let delta = record.timestamp.0.wrapping_sub(base_timestamp.0);
         let headers = record.headers.iter();
         write_record(&mut plain, record.offset_delta, delta, record.key, record.value, headers);
@@ -203,7 +208,6 @@ fn rebuild(
             Cow::Owned(compress(Compression::of(codec), &plain).map_err(|error| error.to_string())?)
         }
     };
-    let largest = records.iter().map(|record| record.timestamp).max();
     let max_timestamp = match header.attributes.timestamp_type() {
         TimestampType::LogAppendTime => header.max_timestamp,
         TimestampType::CreateTime => largest.unwrap_or(Timestamp::NONE),
@@ -213,7 +217,7 @@ fn rebuild(
         attributes: header.attributes.with_delete_horizon(horizon.is_some()),
         base_timestamp,
         max_timestamp,
-        record_count: i32::try_from(records.len()).unwrap_or(i32::MAX),
+        record_count,
         ..*header
     };
     let mut bytes = Vec::with_capacity(header.total_len);

@@ -129,6 +129,7 @@ impl Log {
     ) -> Result<bool, LogError> {
         let unchanged = job.is_of(self)
             && self.health.is_online()
+            && self.config.cleanup_policy.compact
             && originals.iter().all(|original| {
                 let known = self.closed.get(&original.base);
                 known.is_some_and(|known| known.size() == original.size)
