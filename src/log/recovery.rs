@@ -67,7 +67,7 @@ impl Loader {
         let LogOptions { clean, kind, recovery_point, log_start, .. } = self.options;
         let clean = clean && kind == LogKind::Partition;
         // The segment that holds the recovery point is checked as a whole.
-        let doubtful = if clean {
+        let mut doubtful = if clean {
             Offset(i64::MAX)
         } else {
             let holding = self.segments.range(..=recovery_point).next_back();
@@ -96,6 +96,8 @@ impl Loader {
                 }
                 Checked::Overflows => {
                     self.split(base)?;
+                    // Its parts have no index of aborted transactions yet.
+                    doubtful = doubtful.min(base);
                     next = base;
                 }
             }
