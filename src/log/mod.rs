@@ -276,7 +276,7 @@ impl Log {
         }
     }
 
-    fn check_online(&self) -> Result<(), LogError> {
+    pub fn check_online(&self) -> Result<(), LogError> {
         if self.retired || !self.health.is_online() {
             return Err(LogError::Offline { path: self.folder.path.clone() });
         }

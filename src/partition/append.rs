@@ -68,8 +68,13 @@ impl Partition {
             drop(state);
             let synced = flush.run();
             state = self.state.lock();
-            state.log.finish_asked_flush(&flush, synced)?;
             state.leader()?;
+            if state.leader_epoch != epoch {
+                return Err(PartitionError::NotLeaderOrFollower);
+            }
+            // Another's sync of the same file may have been told of the failure.
+            state.log.check_online()?;
+            state.log.finish_asked_flush(&flush, synced)?;
         }
         if !info.duplicate {
             let stable = state.last_stable();

@@ -163,7 +163,8 @@ impl PartitionTable {
             None => {
                 let Surroundings { local, store, log_configs, clock, .. } = &self.surroundings;
                 let config = Arc::new(log_configs(image, &name.topic));
-                let place = place(&change.after, *local);
+                let all_there = store.online().count() == store.directories().len();
+                let place = place(&change.after, *local, all_there);
                 let log = store.open_log(name, change.topic_id, config, place)?;
                 let clock = Arc::clone(clock);
                 let partition = Partition::new(name.clone(), *local, clock, log);
@@ -265,10 +266,12 @@ fn find(topic: Option<&Arc<Replicas>>, partition: i32) -> Result<Arc<Partition>,
 /// Where a replica's log may be created. One that is in sync has a log already: if
 /// its directory is not there, an empty log in another would pass for it, and what
 /// was acknowledged would be lost.
-fn place(registration: &PartitionRegistration, local: BrokerId) -> Place {
+fn place(registration: &PartitionRegistration, local: BrokerId, all_there: bool) -> Place {
     let known = registration.directory_of(local).unwrap_or(directory::UNASSIGNED);
     let in_sync = registration.isr.contains(&local);
-    if in_sync && !directory::is_reserved(known) {
+    // Nobody knows where it is, but it is somewhere if the partition is not new.
+    let may_be_offline = !all_there && registration.partition_epoch > 0;
+    if in_sync && (!directory::is_reserved(known) || may_be_offline) {
         Place::Only(known)
     } else {
         Place::Preferably(known)
