@@ -113,6 +113,7 @@ impl Listener {
             shared,
             stopping,
             connections: JoinSet::new(),
+            accepted: None,
             pause: FIRST_PAUSE,
         };
         let task = runtime.spawn(accepting.run());
@@ -153,23 +154,38 @@ struct Accepting {
     shared: Arc<Shared>,
     stopping: watch::Receiver<bool>,
     connections: JoinSet<()>,
+    /// One that waits for room in the broker; those after it stay in the backlog.
+    accepted: Option<(TcpStream, SocketAddr)>,
     pause: Duration,
+}
+
+/// What the accepting loop has waited for.
+enum Next {
+    Accepted(io::Result<(TcpStream, SocketAddr)>),
+    Room(Slot),
 }
 
 impl Accepting {
     async fn run(mut self) -> JoinSet<()> {
         loop {
             let next = async {
-                let slot = self.shared.admissions.slot(&self.info.name).await;
-                (self.socket.accept().await, slot)
+                match self.accepted {
+                    None => Next::Accepted(self.socket.accept().await),
+                    Some(_) => Next::Room(self.shared.admissions.slot(&self.info.name).await),
+                }
             };
             tokio::select! {
                 biased;
                 () = stopped(&mut self.stopping) => return self.connections,
                 Some(ended) = self.connections.join_next() => log_panic(&self.info, ended),
-                (accepted, slot) = next => match accepted {
-                    Ok((stream, peer)) => self.admit(stream, peer, slot),
-                    Err(error) => self.accept_failed(&error).await,
+                next = next => match next {
+                    Next::Accepted(Ok(connection)) => self.accepted = Some(connection),
+                    Next::Accepted(Err(error)) => self.accept_failed(&error).await,
+                    Next::Room(slot) => {
+                        if let Some((stream, peer)) = self.accepted.take() {
+                            self.admit(stream, peer, slot);
+                        }
+                    }
                 },
             }
         }
