@@ -192,10 +192,15 @@ impl ClassicGroup {
         out: &mut Out,
     ) {
         if !self.has_room_for(&join.member, config)
-            || self.bytes() + join_bytes(&join) > config.max_bytes
+            || self.bytes_without(&join.member) + join_bytes(&join) > config.max_bytes
         {
-            self.remove(&join.member);
-            return out.answers.push(refuse_join(ticket, "", ErrorCode::GroupMaxSizeReached));
+            let was_member = self.members.contains_key(&join.member);
+            self.dismiss(&join.member, out);
+            out.answers.push(refuse_join(ticket, "", ErrorCode::GroupMaxSizeReached));
+            if was_member {
+                self.rebalance_or_complete(now, config, out);
+            }
+            return;
         }
         if !self.supports(&join.protocol_type, &join.protocols) {
             return out.answers.push(refuse_join(
@@ -388,8 +393,9 @@ impl ClassicGroup {
     }
 
     /// What the group's members and newcomers hold in memory, about.
-    fn bytes(&self) -> usize {
-        let members = self.members.values().map(|member| {
+    fn bytes_without(&self, id: &str) -> usize {
+        let others = self.members.values().filter(|member| &*member.id != id);
+        let members = others.map(|member| {
             MEMBER_BYTES + protocol_bytes(&member.protocols) + member.assignment.len()
         });
         members.sum::<usize>() + self.pending_join.len() * MEMBER_BYTES
