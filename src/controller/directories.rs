@@ -42,8 +42,7 @@ impl ControllerMachine {
         let Some(topic) = self.image.topic_by_id(assignment.topic_id) else {
             return refused(ErrorCode::UnknownTopicId);
         };
-        let at = usize::try_from(assignment.partition).ok();
-        let Some(partition) = at.and_then(|index| topic.partitions.get(index)) else {
+        let Some(partition) = topic.partition(assignment.partition) else {
             return refused(ErrorCode::UnknownTopicOrPartition);
         };
         if !partition.replicas.contains(&broker) {

@@ -366,7 +366,12 @@ pub fn config_record(resource: &ConfigResource, key: &str, value: Option<&str>) 
 
 /// Refuses a request that would write more than one request may.
 pub(super) fn check_size(records: &[MetadataRecord]) -> Result<(), ApiError> {
-    if records.len() <= RECORDS_PER_REQUEST {
+    check_count(records.len())
+}
+
+/// Refuses a request that names more than one request may write records for.
+pub fn check_count(count: usize) -> Result<(), ApiError> {
+    if count <= RECORDS_PER_REQUEST {
         return Ok(());
     }
     let text = "Unable to perform excessively large batch operation.";

@@ -39,7 +39,7 @@ pub use self::command::{
     RegisterController, ReplaceSettings, Results, SettingChange, TopicRef, UpgradeType,
 };
 pub use self::configs::ConfigRules;
-pub use self::machine::ControllerOptions;
+pub use self::machine::{ControllerOptions, check_count};
 
 pub use self::publisher::SnapshotRules;
 pub use self::quotas::{IP, QUOTA_ENTITY_TYPES, QuotaMatch, matching_quotas};

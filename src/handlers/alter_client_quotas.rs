@@ -2,10 +2,12 @@
 
 use std::net::IpAddr;
 
+use indexmap::IndexMap;
+
 use super::RequestContext;
 use super::controller_call::code_and_text;
 use crate::cluster::QuotaEntity;
-use crate::controller::{AlterQuota, IP};
+use crate::controller::{AlterQuota, ApiError, IP, check_count};
 use crate::protocol::messages::alter_client_quotas_request::{AlterClientQuotasRequest, EntryData};
 use crate::protocol::messages::alter_client_quotas_response::{
     AlterClientQuotasResponse, EntityData as AnsweredEntity, EntryData as Answered,
@@ -17,6 +19,10 @@ pub async fn handle(
     context: &RequestContext<'_>,
     request: AlterClientQuotasRequest,
 ) -> AlterClientQuotasResponse {
+    // Before a host is looked up for any of them.
+    if let Err(error) = check_count(request.entries.len()) {
+        return refused(&request, &error);
+    }
     let mut alterations = Vec::with_capacity(request.entries.len());
     for entry in &request.entries {
         alterations.push(command(entry).await);
@@ -30,13 +36,7 @@ pub async fn handle(
         }
         Err(error) => vec![Err(error); entities.len()],
     };
-    let mut answers = Vec::<(QuotaEntity, _)>::new();
-    for (entity, result) in entities.into_iter().zip(results) {
-        match answers.iter_mut().find(|(known, _)| *known == entity) {
-            Some((_, answer)) => *answer = result,
-            None => answers.push((entity, result)),
-        }
-    }
+    let answers: IndexMap<QuotaEntity, _> = entities.into_iter().zip(results).collect();
     let entries = answers.into_iter().map(|(entity, result)| {
         let (error_code, error_message) = code_and_text(&result);
         let entity = entity.iter().map(|(kind, name)| AnsweredEntity {
@@ -44,6 +44,21 @@ pub async fn handle(
             entity_name: name.as_ref().map(Into::into),
             ..Default::default()
         });
+        Answered { error_code, error_message, entity: entity.collect(), ..Default::default() }
+    });
+    AlterClientQuotasResponse { entries: entries.collect(), ..Default::default() }
+}
+
+/// The same answer for each entry.
+fn refused(request: &AlterClientQuotasRequest, error: &ApiError) -> AlterClientQuotasResponse {
+    let (error_code, error_message) = code_and_text::<()>(&Err(error.clone()));
+    let entries = request.entries.iter().map(|entry| {
+        let entity = entry.entity.iter().map(|part| AnsweredEntity {
+            entity_type: part.entity_type.clone(),
+            entity_name: part.entity_name.clone(),
+            ..Default::default()
+        });
+        let error_message = error_message.clone();
         Answered { error_code, error_message, entity: entity.collect(), ..Default::default() }
     });
     AlterClientQuotasResponse { entries: entries.collect(), ..Default::default() }

@@ -3,7 +3,7 @@
 
 use super::RequestContext;
 use super::controller_call::{code_and_text, within};
-use crate::controller::{PartitionRef, Reassignment};
+use crate::controller::{PartitionRef, Reassignment, check_count};
 use crate::protocol::messages::alter_partition_reassignments_request::{
     AlterPartitionReassignmentsRequest, ReassignableTopic,
 };
@@ -18,6 +18,15 @@ pub async fn handle(
     request: AlterPartitionReassignmentsRequest,
 ) -> AlterPartitionReassignmentsResponse {
     let may_change_factor = request.allow_replication_factor_change;
+    if let Err(error) = check_count(request.topics.iter().map(|topic| topic.partitions.len()).sum())
+    {
+        let (error_code, error_message) = code_and_text::<()>(&Err(error));
+        return AlterPartitionReassignmentsResponse {
+            error_code,
+            error_message,
+            ..Default::default()
+        };
+    }
     let wanted: Vec<_> = request.topics.iter().flat_map(commands).collect();
     let count = wanted.len();
     let altering = context.broker.controller.alter_reassignments(wanted, may_change_factor);

@@ -1,6 +1,8 @@
 //! DescribeProducers: who has written to a partition lately, and with which
 //! sequence (KIP-664).
 
+use indexmap::IndexSet;
+
 use super::RequestContext;
 use crate::controller::invalid_name;
 use crate::log::producers::ProducerEntry;
@@ -28,9 +30,11 @@ pub async fn handle(
             },
             None => partition(context, &topic.name, *index),
         };
+        let indexes: IndexSet<_> = topic.partition_indexes.iter().collect();
         TopicResponse {
             name: topic.name.clone(),
-            partitions: topic.partition_indexes.iter().map(partition).collect(),
+            // Each once, however often it is named: an answer is long.
+            partitions: indexes.into_iter().map(partition).collect(),
             ..Default::default()
         }
     });

@@ -2,7 +2,7 @@
 
 use super::RequestContext;
 use super::controller_call::{code_and_text, within};
-use crate::controller::{ApiError, ElectionKind, PartitionRef, Results};
+use crate::controller::{ApiError, ElectionKind, PartitionRef, Results, check_count};
 use crate::protocol::ErrorCode;
 use crate::protocol::messages::elect_leaders_request::ElectLeadersRequest;
 use crate::protocol::messages::elect_leaders_response::{
@@ -20,6 +20,9 @@ pub async fn handle(
 ) -> ElectLeadersResponse {
     let all = request.topic_partitions.is_none();
     let named = request.topic_partitions.unwrap_or_default();
+    if let Err(error) = check_count(named.iter().map(|topic| topic.partitions.len()).sum()) {
+        return refused(&[], &error);
+    }
     let mut wanted: Vec<Wanted> =
         named.iter().map(|topic| (topic.topic.to_string(), topic.partitions.clone())).collect();
     let Some(kind) = ElectionKind::from_code(request.election_type) else {
