@@ -28,6 +28,8 @@ DEBIAN = {
     "javac": "default-jdk-headless",
     "ensurepip": "python3-venv",
     "dockerd": "docker.io",
+    # From Debian 13 on a package of its own.
+    "docker": "docker-cli",
     "docker-compose": "docker-compose",
     "make": "make",
 }

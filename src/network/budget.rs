@@ -3,10 +3,10 @@
 //! Room that every connection may have ([`FREE_ROOM`](super::frame::FREE_ROOM)) is
 //! not counted; what a frame takes beyond it is taken from the [`Budget`] as its
 //! bytes arrive. The number of such frames has a limit, too. When either is used
-//! up, connections with large frames wait, except one at a time: it may overdraw until its request is done. So partly read
-//! frames can never wait for each other for ever, and memory stays below the
-//! limit plus one frame. A connection that stalls while others wait is closed
-//! (see `connection.rs`).
+//! up, connections with large frames wait, except one at a time: it may overdraw
+//! until its request is done. So partly read frames can never wait for each other
+//! for ever, and memory stays below the limit plus one frame. A connection that
+//! stalls while others wait is closed (see `connection.rs`).
 
 use std::sync::Arc;
 
