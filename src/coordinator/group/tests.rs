@@ -196,7 +196,8 @@ impl Rig {
         if protocols.is_empty() {
             protocols.push("range");
         }
-        let metadata = words.text("metadata");
+        let long = usize::try_from(words.number("metadata-bytes", 0)).unwrap();
+        let metadata = format!("{}{}", words.text("metadata"), "x".repeat(long));
         let named = |name: &str| (Arc::from(name), Bytes::copy_from_slice(metadata.as_bytes()));
         Command::Join(Join {
             group: identity.group,
@@ -321,4 +322,5 @@ scripts! {
     commits
     restart_keeps_members_and_offsets
     group_is_full
+    no_room_for_what_a_member_says
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
+use crate::log::CleanupPolicy;
 use crate::log::batch_builder::BatchOptions;
 use crate::log::compaction::cleaner::{CleanerLimits, CleaningError, CleaningReport, Pace, clean};
 use crate::log::compression::{Codec, Compression, stored_records};
@@ -482,6 +483,23 @@ fn a_log_that_was_cut_meanwhile_is_left_as_it_is() {
     assert!(log.health().is_online());
     log.retire();
     assert!(!job.is_of(&log));
+}
+
+#[test]
+fn a_log_that_is_not_to_be_compacted_any_more_keeps_what_it_has() {
+    let bench = bench();
+    let (mut log, _) = bench.open();
+    fill_keys(&mut log, 30);
+    roll(&mut log);
+    let before = contents(&log);
+    let job = log.begin_cleaning(log.cleaning_candidate().unwrap().unwrap());
+    let done = clean(&job, &LIMITS, &*bench.clock, &mut Steps(u64::MAX), &mut |new, old| {
+        let cleanup_policy = CleanupPolicy { delete: true, compact: false };
+        log.set_config(Arc::new(LogConfig { cleanup_policy, ..LogConfig::clone(log.config()) }));
+        log.replace_segments(&job, new, old)
+    });
+    assert!(matches!(done, Err(CleaningError::GivenUp)), "{done:?}");
+    assert_eq!(contents(&log), before);
 }
 
 /// What was written, and how much of it was acknowledged.

@@ -149,6 +149,12 @@ fn a_segment_that_overflows_becomes_several() {
         point += 1;
     }
     assert!(point > 20);
+    // After a clean stop each part is looked through, too, for what its index needs.
+    restore(&bench, &files);
+    let options = LogOptions { clean: true, ..bench.options() };
+    let (log, report) = bench.open_with(options).unwrap();
+    assert_eq!((read_all(&log).as_slice(), report.segments_checked), (&expected[..], 4));
+    drop(log);
     // In the last segment, to which brokers never append so far, it is damage.
     restore(&bench, &[(format!("{:020}.log", 7), contents)]);
     assert_eq!(read_all(&log_of(&bench, false)), expected[..2]);
