@@ -191,9 +191,11 @@ impl ClassicGroup {
         config: &ClassicConfig,
         out: &mut Out,
     ) {
-        if !self.has_room_for(&join.member, config)
-            || self.bytes_without(&join.member) + join_bytes(&join) > config.max_bytes
-        {
+        if !self.has_room_for(&join.member, config) {
+            self.dismiss(&join.member, out);
+            return out.answers.push(refuse_join(ticket, "", ErrorCode::GroupMaxSizeReached));
+        }
+        if self.bytes_without(&join.member) + join_bytes(&join) > config.max_bytes {
             let was_member = self.members.contains_key(&join.member);
             self.dismiss(&join.member, out);
             out.answers.push(refuse_join(ticket, "", ErrorCode::GroupMaxSizeReached));
