@@ -8,6 +8,7 @@ use ottla_protocol::messages::api_versions_request::ApiVersionsRequest;
 use ottla_protocol::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
 use ottla_protocol::messages::create_topics_response::CreateTopicsResponse;
 use ottla_protocol::messages::fetch_request::{FetchPartition, FetchRequest, FetchTopic};
+use ottla_protocol::messages::fetch_response::FetchResponse;
 use ottla_protocol::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use ottla_protocol::messages::metadata_response::MetadataResponse;
 use ottla_protocol::messages::produce_request::{
@@ -183,6 +184,19 @@ pub fn create_topic(broker: SocketAddr, name: &str, partitions: i32) -> Result<(
                 && topic.partitions.iter().all(|partition| partition.error_code == 0)
         });
         if led {
+            return until_served(&mut connection, name, partitions);
+        }
+    }
+}
+
+/// Metadata may be ahead of the broker's partitions.
+fn until_served(connection: &mut Connection, name: &str, partitions: i32) -> Result<(), String> {
+    let from: Vec<_> = (0..partitions).map(|partition| (partition, 0)).collect();
+    loop {
+        let response: FetchResponse = connection.call(FETCH, &fetch(name, &from, 0, 1))?;
+        let mut all = response.responses.iter().flat_map(|topic| &topic.partitions);
+        // Not led here yet.
+        if !all.any(|partition| matches!(partition.error_code, 3 | 6)) {
             return Ok(());
         }
     }
