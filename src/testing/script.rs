@@ -39,6 +39,28 @@ pub fn run_knowing(path: &str, mut step: impl FnMut(&str, usize) -> String) {
     if env::var_os("UPDATE").is_some() {
         fs::write(&file, actual).unwrap();
     } else {
-        assert_eq!(actual, expected, "\n{path} says otherwise; UPDATE=1 writes what came out");
+        assert!(
+            actual == expected,
+            "{path} says otherwise{}",
+            first_difference(&expected, &actual)
+        );
     }
+}
+
+/// Where two texts begin to differ, with the lines around: short enough for a log.
+fn first_difference(expected: &str, actual: &str) -> String {
+    const BEFORE: usize = 4;
+    const AFTER: usize = 6;
+    let same = expected.lines().zip(actual.lines()).take_while(|(one, other)| one == other).count();
+    let mut told = format!(" at line {}; UPDATE=1 writes what came out\n", same + 1);
+    let from = same.saturating_sub(BEFORE);
+    for line in expected.lines().take(same).skip(from) {
+        let _ = writeln!(told, "  {line}");
+    }
+    for (sign, text) in [('-', expected), ('+', actual)] {
+        for line in text.lines().skip(same).take(AFTER) {
+            let _ = writeln!(told, "{sign} {line}");
+        }
+    }
+    told
 }

@@ -30,6 +30,17 @@ struct Actor {
     waiting: Option<Hear>,
 }
 
+impl Actor {
+    /// Connects. The greeting makes sure that a thread of the broker has taken the
+    /// connection: its requests are read in their turn from then on.
+    fn enter(address: SocketAddr) -> Self {
+        let mut client = Client::connect(address);
+        requests::say_hello(&mut client);
+        let known = Known { member: String::new(), generation: -1 };
+        Self { client, known, waiting: None }
+    }
+}
+
 /// What a client knows.
 #[derive(Clone, Default)]
 pub struct Known {
@@ -109,12 +120,7 @@ impl Cast {
             self.actors.remove(who);
             return String::new();
         }
-        let fresh = || Actor {
-            client: Client::connect(self.address),
-            known: Known { member: String::new(), generation: -1 },
-            waiting: None,
-        };
-        self.actors.entry(who.to_owned()).or_insert_with(fresh);
+        self.actors.entry(who.to_owned()).or_insert_with(|| Actor::enter(self.address));
         if self.actors[who].waiting.is_some() {
             return "is waiting".to_owned();
         }
