@@ -7,7 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from rig import software
+from rig import software, wire
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 STARTED = b"Kafka Server started"
@@ -100,6 +100,16 @@ class Broker:
             time.sleep(0.005)
         self.ready_seconds = time.monotonic() - self._begun
         return self
+
+    def wait_until_answering(self):
+        """Until ApiVersions is answered, which may be long before the broker says that it has started."""
+        while True:
+            try:
+                return wire.Connection(self.address).call(wire.api_versions())
+            except OSError:
+                if self.process.poll() is not None:
+                    raise RuntimeError(self.tail()) from None
+                time.sleep(0.001)
 
     def _log_since_start(self):
         with open(self.log, "rb") as log:

