@@ -3,7 +3,6 @@
 A figure's name ends with its unit. Costs are the broker's processor seconds for a gigabyte of records, from the kernel's
 count of the process, at a load that both brokers deliver; latencies are from the time that a request was due."""
 
-import os
 import shutil
 import statistics
 import time
@@ -112,7 +111,7 @@ def s9_partitions(run):
         run.generate("requests", "metadata", "--topic", f"s9-{number}", "--partitions", 1000, "--seconds", 0, "--warm-up", 0, "--rate", 1)
     figures = {f"create {partitions} partitions, s": time.monotonic() - begun,
                "memory, KiB a partition": (broker.resident_mebibytes() - idle) * 1024 / partitions,
-               "descriptors a partition": len(os.listdir(f"/proc/{broker.process.pid}/fd")) / partitions}
+               "descriptors a partition": broker.descriptors() / partitions}
     time.sleep(2)
     before, rest = broker.processor_seconds(), max(10, run.seconds)
     time.sleep(rest)

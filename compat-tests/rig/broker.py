@@ -143,6 +143,9 @@ class Broker:
         with open(f"/proc/{self.process.pid}/statm") as statm:
             return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
     def processor_seconds(self):
         """What the process has used so far, of all processors."""
         with open(f"/proc/{self.process.pid}/stat") as stat:

@@ -95,11 +95,14 @@ def create_topics(name, partitions):
 
 
 class Connection:
-    def __init__(self, address, receive_buffer=None, timeout=60):
+    """`receive_buffer` and `send_buffer` are what the kernel is asked to hold at most, in bytes."""
+
+    def __init__(self, address, receive_buffer=None, send_buffer=None, timeout=60):
         host, port = address.split(":")
         self.socket = socket.socket()
-        if receive_buffer:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        for option, size in ((socket.SO_RCVBUF, receive_buffer), (socket.SO_SNDBUF, send_buffer)):
+            if size:
+                self.socket.setsockopt(socket.SOL_SOCKET, option, size)
         self.socket.settimeout(timeout)
         self.socket.connect((host, int(port)))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
