@@ -3,19 +3,32 @@
 A figure's name ends with its unit. Costs are the broker's processor seconds for a gigabyte of records, from the kernel's
 count of the process, at a load that both brokers deliver; latencies are from the time that a request was due."""
 
+import os
 import shutil
 import statistics
 import time
+
+from bench import groups
+from rig import wire
 
 PARTITIONS = 4
 
 
 class Run:
-    """A broker, the generator pointed at it, and how long to load it."""
+    """A broker, the generator and others' clients pointed at it, and how long to load it."""
 
-    def __init__(self, broker, generator, tool, seconds, warm_up):
-        self.broker, self.tool, self.seconds, self.warm_up = broker, tool, seconds, warm_up
-        self._generator = generator
+    def __init__(self, broker, generator, client, seconds, warm_up):
+        self.broker, self.seconds, self.warm_up = broker, seconds, warm_up
+        self._generator, self._client = generator, client
+        self.long = seconds > 5
+        # {what: [(percentile, milliseconds)]}
+        self.curves = {}
+
+    def client(self, *arguments):
+        """The numbers that another's client prints, and the broker's processor seconds meanwhile."""
+        before = self.broker.processor_seconds()
+        numbers = self._client(self.broker.address, *arguments)
+        return numbers, self.broker.processor_seconds() - before
 
     def generate(self, *arguments):
         """What the generator says, and the broker's processor seconds meanwhile."""
@@ -42,6 +55,12 @@ class Run:
     def latency(self, what, *arguments):
         """Percentiles of an open loop."""
         said, _ = self.generate(*arguments, "--seconds", self.seconds, "--warm-up", max(2, self.warm_up))
+        return self.percentiles(what, said)
+
+    def percentiles(self, what, said):
+        for key, name in (("latency_us", what), ("ack_us", what + " ack"), ("end_to_end_us", what + " end to end")):
+            if key in said:
+                self.curves[name] = [(percentile, micros / 1000) for percentile, micros in said[key]["curve"]]
         return {f"{what} {percentile}, ms": said[key][percentile] / 1000
                 for what, key in ((what, "latency_us"), (what + " ack", "ack_us"), (what + " end to end", "end_to_end_us")) if key in said
                 for percentile in ("p50", "p99", "p99.9")}
@@ -60,20 +79,46 @@ def s2_gzip(run):
     return {name: value for name, value in figures.items() if name.startswith("produce")}
 
 
-def s3_kafka_tools(run):
-    """kafka-producer-perf-test and kafka-consumer-perf-test, a million records of 1,000 bytes."""
-    records, size = (1_000_000 if run.seconds > 5 else 200_000), 1000
+def s2_partitions(run):
+    """The same bytes over few and over many partitions, so in large batches and in small ones."""
+    figures = {}
+    for wide, records in ((1, 64), (8, 8), (64, 1)):
+        partitions = PARTITIONS * wide
+        spread = ("requests", "produce", "--topic", f"s2-{partitions}", "--partitions", partitions, "--wide", wide, "--connections", PARTITIONS,
+                  "--depth", 5, "--records", records, "--size", 1000, "--warm-up", 0)
+        if run.warm_up:
+            run.generate(*spread, "--rate", 2000, "--seconds", run.warm_up / 3)
+        said, cost = run.generate(*spread, "--seconds", run.seconds)
+        figures |= {f"{partitions} partitions, MB/s": said["bytes"] / said["seconds"] / 1e6,
+                    f"{partitions} partitions, CPU s/GB": cost / (said["bytes"] / 1e9)}
+    return figures
+
+
+def clients(run, client):
+    """What another's client gets out of the broker with a million records of 1,000 bytes, and what that costs."""
+    records, size = (1_000_000 if run.long else 200_000), 1000
+    wire.create_topic(run.broker.address, "client", PARTITIONS)
+    if run.warm_up:
+        wire.create_topic(run.broker.address, "client-warm", PARTITIONS)
+        for what in ("produce", "consume"):
+            run.client(client, what, "client-warm", records // 2, size)
     figures = {}
     for what in ("produce", "consume"):
-        if run.warm_up:
-            run.tool(run.broker.address, what, "tools-warm", records // 2, size)
-        before = run.broker.processor_seconds()
-        answer = [float(field) for field in run.tool(run.broker.address, what, "tools", records, size)]
-        cost = (run.broker.processor_seconds() - before) / (records * size / 1e9)
-        figures |= {f"{what}, MB/s": answer[0], f"{what}, CPU s/GB": cost}
-        if what == "produce":
-            figures["produce p99, ms"] = answer[2]
-    return figures
+        numbers, cost = run.client(client, what, "client", records, size)
+        figures |= {f"{what}, MB/s": numbers[0], f"{what}, CPU s/GB": cost / (records * size / 1e9)}
+        figures |= {f"{what} {name}, ms": number for name, number in zip(("p50", "p99", "at most"), numbers[1:])}
+    return figures | {"memory, MiB": run.broker.resident_mebibytes()}
+
+
+def s3_kafka_tools(run):
+    """kafka-producer-perf-test, kafka-consumer-perf-test, and EndToEndLatency, which sends one record at a time."""
+    figures = clients(run, "kafka")
+    numbers, _ = run.client("kafka", "latency", "client-latency", 10_000 if run.long else 2000, 100)
+    return figures | {f"EndToEndLatency {name}, ms": number for name, number in zip(("mean", "p50", "p99"), numbers)}
+
+
+def s3_librdkafka(run):
+    return clients(run, "librdkafka")
 
 
 def s4_latency(run):
@@ -82,9 +127,39 @@ def s4_latency(run):
     return figures | run.latency("20,000 records/s", "tail", "--topic", "s4-more", "--rate", 1250, "--records", 16, "--size", 1000)
 
 
+def s5_flush(run):
+    """Each acknowledged record is on disk (`SETTINGS`): one at a time, and eight at a time."""
+    figures = run.latency("200 requests/s", "requests", "produce", "--topic", "s5", "--rate", 200, "--depth", 8)
+    said, _ = run.generate("requests", "produce", "--topic", "s5-eight", "--partitions", 1, "--connections", 8, "--seconds", run.seconds,
+                           "--warm-up", max(1, run.warm_up))
+    return figures | {"8 connections, requests/s": said["requests_per_second"]}
+
+
+def s6_catch_up(run):
+    """The end of the log is read while another reads gigabytes that are no more in memory."""
+    gigabytes = 4 if run.long else 0.5
+    rate, records = 500, 64
+    run.produce("s6-old", rate * 4, records * 4, 1000, seconds=gigabytes * 1e9 / (rate * records * 16 * 1000))
+    tail = ("tail", "--rate", 1250, "--records", 16, "--size", 1000)
+    figures = run.latency("alone", *tail, "--topic", "s6-alone")
+    forget(run.broker.data, "s6-old-*")
+    said, _ = run.generate(*tail, "--topic", "s6-beside", "--seconds", 60, "--warm-up", 1, "--beside", "s6-old", "--beside-partitions", PARTITIONS)
+    figures |= run.percentiles("beside", said)
+    return {name: value for name, value in figures.items() if "ack" not in name} | {
+        "catching up, MB/s": said["beside_bytes"] / said["beside_seconds"] / 1e6}
+
+
+def forget(data, directories):
+    """Writes files out and takes them from the page cache."""
+    for path in data.glob(directories + "/*.log"):
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 def s7_idle_connections(run):
     """Memory of connections that were used once and do nothing."""
-    connections = 8000 if run.seconds > 5 else 2000
+    connections = 8000 if run.long else 2000
     before = run.broker.resident_mebibytes()
     with run.broker.beside("idle", "--connections", connections):
         after = run.broker.resident_mebibytes()
@@ -103,7 +178,7 @@ def s8_small_requests(run):
 
 def s9_partitions(run):
     """Many partitions: created, at rest, stopped, killed."""
-    partitions = 8000 if run.seconds > 5 else 1000
+    partitions = 8000 if run.long else 1000
     broker = run.broker
     idle = broker.resident_mebibytes()
     begun = time.monotonic()
@@ -125,7 +200,7 @@ def s9_partitions(run):
 
 def s10_wide_fetch(run):
     """One fetch session over many partitions, one of which has news at a time."""
-    partitions = 10_000 if run.seconds > 5 else 1000
+    partitions = 10_000 if run.long else 1000
     before = run.broker.processor_seconds()
     arguments = ("tail", "--topic", "s10", "--partitions", partitions, "--rate", 1000, "--size", 100, "--seconds", run.seconds, "--warm-up", 2)
     said, _ = run.generate(*arguments)
@@ -134,11 +209,17 @@ def s10_wide_fetch(run):
         "processor, µs a message": cost * 1e6 / said["batches"]}
 
 
+def s11_groups(run):
+    wire.create_topic(run.broker.address, groups.TOPIC, 100)
+    return (groups.live(run.broker, 1000 if run.long else 200, max(10, run.seconds)) | groups.storm(run.broker, 1000 if run.long else 100)
+            | groups.reload(run.broker, 1_000_000 if run.long else 100_000))
+
+
 def s12_start(run):
     """From the process's start to the first answer and the first acknowledged record, on an empty directory."""
     answered, acked, memory, stopping = [], [], [], []
     broker = run.broker
-    for _ in range(7 if run.seconds > 5 else 3):
+    for _ in range(7 if run.long else 3):
         broker.stop()
         shutil.rmtree(broker.data, ignore_errors=True)
         broker.format()
@@ -156,9 +237,25 @@ def s12_start(run):
     broker.start()
     median = statistics.median
     return {"first answer, ms": median(answered) * 1000, "first acknowledged record, ms": median(acked) * 1000,
-            "memory, MiB": median(memory), "SIGTERM to the end, ms": median(stopping) * 1000}
+            "memory, MiB": median(memory), "program, MB": broker.program_bytes() / 1e6, "SIGTERM to the end, ms": median(stopping) * 1000}
 
 
-SCENARIOS = {function.__name__.split("_")[0] + (f"-{function.__name__.split('_')[1]}" if function.__name__ == "s2_gzip" else ""): function
-             for function in (s1_produce_and_consume_100_bytes, s2_produce_and_consume_1_kilobyte, s2_gzip, s3_kafka_tools, s4_latency,
-                              s7_idle_connections, s8_small_requests, s9_partitions, s10_wide_fetch, s12_start)}
+SCENARIOS = {
+    "s1": s1_produce_and_consume_100_bytes,
+    "s2": s2_produce_and_consume_1_kilobyte,
+    "s2-gzip": s2_gzip,
+    "s2-partitions": s2_partitions,
+    "s3": s3_kafka_tools,
+    "s3-librdkafka": s3_librdkafka,
+    "s4": s4_latency,
+    "s5": s5_flush,
+    "s6": s6_catch_up,
+    "s7": s7_idle_connections,
+    "s8": s8_small_requests,
+    "s9": s9_partitions,
+    "s10": s10_wide_fetch,
+    "s11": s11_groups,
+    "s12": s12_start,
+}
+# What a scenario's broker is started with beside the usual.
+SETTINGS = {"s5": ["log.flush.interval.messages=1"]}

@@ -1,73 +1,58 @@
-// kafka-producer-perf-test and kafka-consumer-perf-test (Apache-2.0), one after the other, with one partition assigned to
-// the consumer instead of a group. Prints `produce MB/s p50 p99 max` and `consume MB/s`, in tabs.
+// kafka-producer-perf-test, kafka-consumer-perf-test and EndToEndLatency (Apache-2.0), one of them at a time. Prints, in tabs:
+// `produce`: MB/s, p50, p99 and max in ms; `consume`: MB/s without the time of joining; `latency`: mean, p50 and p99 in ms.
 
 import java.io.*;
-import java.lang.reflect.*;
 import java.nio.charset.StandardCharsets;
-import java.util.*;
-import java.util.function.Function;
+import java.util.List;
 import java.util.regex.*;
-import java.util.stream.*;
-import org.apache.kafka.clients.consumer.*;
-import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.utils.internals.Exit;
 
 public class Perf {
     public static void main(String[] arguments) throws Exception {
         String address = arguments[0], what = arguments[1], topic = arguments[2], records = arguments[3], size = arguments[4];
-        Exit.setExitProcedure((code, message) -> { throw new IllegalStateException("ended with " + code); });
-        if (what.equals("produce")) {
-            String seen = caught(() -> tool("ProducerPerformance").getMethod("main", String[].class).invoke(null, (Object) new String[] {
-                "--bootstrap-server", address, "--topic", topic, "--num-records", records, "--record-size", size, "--throughput", "-1",
-                "--command-property", "batch.size=131072", "linger.ms=5"}));
-            // The last line sums up the run.
-            String line = seen.lines().filter(each -> each.contains("99th")).reduce((a, b) -> b).orElseThrow(() -> new IllegalStateException(seen));
-            Matcher matcher = Pattern.compile("\\(([\\d.]+) MB/sec\\).* ([\\d.]+) ms max latency, (\\d+) ms 50th.* (\\d+) ms 99th").matcher(line);
-            if (!matcher.find()) throw new IllegalStateException(line);
-            System.out.println(matcher.group(1) + "\t" + matcher.group(3) + "\t" + matcher.group(4) + "\t" + matcher.group(2));
-        } else {
-            Method run = tool("ConsumerPerformance").getDeclaredMethod("run", String[].class, Function.class);
-            run.setAccessible(true);
-            Function<Properties, Consumer<byte[], byte[]>> assigned = properties -> assigned(properties);
-            String seen = caught(() -> run.invoke(null, new String[] {
-                "--bootstrap-server", address, "--topic", topic, "--num-records", records, "--hide-header", "--timeout", "60000"}, assigned));
-            String[] fields = seen.lines().filter(each -> each.split(", ").length == 10).findFirst().orElseThrow(() -> new IllegalStateException(seen)).split(", ");
-            System.out.println(fields[8]);
-        }
+        Exit.setExitProcedure((code, message) -> {
+            if (code != 0) throw new IllegalStateException("ended with " + code + ": " + message);
+        });
+        String line = switch (what) {
+            case "produce" -> last("99th", "ProducerPerformance", "--bootstrap-server", address, "--topic", topic, "--num-records", records,
+                "--record-size", size, "--throughput", "-1", "--command-property", "batch.size=131072", "linger.ms=5");
+            case "consume" -> last("\\d, \\d", "ConsumerPerformance", "--bootstrap-server", address, "--topic", topic, "--num-records", records,
+                "--hide-header", "--timeout", "60000");
+            case "latency" -> last("Avg latency|Percentiles", "EndToEndLatency", "--bootstrap-server", address, "--topic", topic,
+                "--num-records", records, "--producer-acks", "1", "--record-size", size);
+            default -> throw new IllegalArgumentException(what);
+        };
+        System.out.println(switch (what) {
+            case "produce" -> found(line, "\\(([\\d.]+) MB/sec\\).* ([\\d.]+) ms max latency, (\\d+) ms 50th.* (\\d+) ms 99th", 1, 3, 4, 2);
+            case "consume" -> line.split(", ")[8];
+            default -> found(line, "latency: ([\\d.]+).* 50th = (\\d+), 99th = (\\d+)", 1, 2, 3);
+        });
         Runtime.getRuntime().halt(0);
     }
 
-    static Class<?> tool(String name) throws ClassNotFoundException {
-        return Class.forName("org.apache.kafka.tools." + name);
-    }
-
-    interface Task {
-        void run() throws Exception;
-    }
-
-    static String caught(Task task) throws Exception {
+    /** What a tool prints last in lines that match: as many of them as it sums up in. */
+    static String last(String pattern, String tool, String... arguments) throws Exception {
         PrintStream out = System.out;
         ByteArrayOutputStream caught = new ByteArrayOutputStream();
         System.setOut(new PrintStream(caught, true, StandardCharsets.UTF_8));
         try {
-            task.run();
+            Class.forName("org.apache.kafka.tools." + tool).getMethod("main", String[].class).invoke(null, (Object) arguments);
         } finally {
             System.setOut(out);
         }
-        return caught.toString(StandardCharsets.UTF_8);
+        String seen = caught.toString(StandardCharsets.UTF_8);
+        Pattern wanted = Pattern.compile(pattern);
+        List<String> lines = seen.lines().filter(line -> wanted.matcher(line).find()).toList();
+        int summary = pattern.contains("|") ? 2 : 1;
+        if (lines.size() < summary) throw new IllegalStateException(seen);
+        return String.join(" ", lines.subList(lines.size() - summary, lines.size()));
     }
 
-    /** A consumer that takes all partitions of what it is to subscribe to, from their beginning. */
-    @SuppressWarnings("unchecked")
-    static Consumer<byte[], byte[]> assigned(Properties properties) {
-        Consumer<byte[], byte[]> consumer = new KafkaConsumer<>(properties);
-        return (Consumer<byte[], byte[]>) Proxy.newProxyInstance(Perf.class.getClassLoader(), new Class<?>[] {Consumer.class}, (proxy, method, arguments) -> {
-            if (!method.getName().equals("subscribe")) return method.invoke(consumer, arguments);
-            List<TopicPartition> partitions = ((Collection<String>) arguments[0]).stream().flatMap(topic -> consumer.partitionsFor(topic).stream())
-                .map(each -> new TopicPartition(each.topic(), each.partition())).collect(Collectors.toList());
-            consumer.assign(partitions);
-            consumer.seekToBeginning(partitions);
-            return null;
-        });
+    static String found(String line, String pattern, int... groups) {
+        Matcher matcher = Pattern.compile(pattern).matcher(line);
+        if (!matcher.find()) throw new IllegalStateException(line);
+        StringBuilder fields = new StringBuilder();
+        for (int group : groups) fields.append(fields.isEmpty() ? "" : "\t").append(matcher.group(group));
+        return fields.toString();
     }
 }

@@ -29,29 +29,67 @@ pub struct Options {
     bytes: u64,
 }
 
+/// A reader on its way through a topic, one Fetch at a time.
+pub struct Reading {
+    connection: Connection,
+    topic: String,
+    from: Vec<(i32, i64)>,
+    partition_bytes: i32,
+    /// Of records, so far.
+    pub bytes: u64,
+    /// Answers, so far.
+    pub fetches: u64,
+}
+
+impl Reading {
+    /// Asks for the beginning of all partitions, of each up to `partition_bytes` at a time.
+    pub fn begin(
+        broker: SocketAddr,
+        topic: &str,
+        partitions: i32,
+        partition_bytes: i32,
+    ) -> Result<Self, String> {
+        let mut reading = Self {
+            connection: Connection::open(broker)?,
+            topic: topic.to_owned(),
+            from: (0..partitions).map(|partition| (partition, 0)).collect(),
+            partition_bytes,
+            bytes: 0,
+            fetches: 0,
+        };
+        reading.ask()?;
+        Ok(reading)
+    }
+
+    fn ask(&mut self) -> Result<(), String> {
+        let request = fetch(&self.topic, &self.from, 100, self.partition_bytes);
+        self.connection.push(&framed(FETCH, &request)?, 0);
+        self.connection.send()
+    }
+
+    /// Takes what has come and asks for more; false at the end of the log.
+    pub fn step(&mut self) -> Result<bool, String> {
+        self.connection.send()?;
+        let Some((frame, _)) = self.connection.receive()? else { return Ok(true) };
+        self.fetches += 1;
+        let came = take(body(FETCH, frame)?, &mut self.from)?;
+        self.bytes += came;
+        if came == 0 {
+            return Ok(false);
+        }
+        self.ask()?;
+        Ok(true)
+    }
+}
+
 /// Runs it.
 pub fn consume(broker: SocketAddr, options: &Options) -> Outcome {
-    let mut connection = Connection::open(broker)?;
-    let mut from: Vec<_> = (0..options.partitions).map(|partition| (partition, 0)).collect();
     let clock = Clock::start();
-    let (mut bytes, mut fetches) = (0_u64, 0_u64);
-    loop {
-        let request = fetch(&options.topic, &from, 100, options.partition_bytes);
-        connection.push(&framed(FETCH, &request)?, 0);
-        let frame = loop {
-            connection.send()?;
-            if let Some((frame, _)) = connection.receive()? {
-                break frame;
-            }
-        };
-        fetches += 1;
-        let came = take(body(FETCH, frame)?, &mut from)?;
-        bytes += came;
-        if came == 0 || (options.bytes > 0 && bytes >= options.bytes) {
-            break;
-        }
-    }
+    let mut reading =
+        Reading::begin(broker, &options.topic, options.partitions, options.partition_bytes)?;
+    while reading.step()? && (options.bytes == 0 || reading.bytes < options.bytes) {}
     let seconds = clock.now() as f64 / 1e9;
+    let Reading { bytes, fetches, .. } = reading;
     Ok(
         json!({ "bytes": bytes, "fetches": fetches, "seconds": seconds, "bytes_per_second": bytes as f64 / seconds }),
     )

@@ -64,16 +64,21 @@ fn main() -> ExitCode {
     }
 }
 
+/// As many nines as a run of some seconds can tell.
+const CURVE: [f64; 12] =
+    [0.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99, 99.995];
+
 /// A histogram of nanoseconds, three digits, up to ten minutes.
 pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_max(600_000_000_000, 3).expect("the bounds are sound")
 }
 
-/// Percentiles in microseconds.
+/// Percentiles in microseconds, some by name and enough of them for a curve.
 pub fn percentiles(histogram: &Histogram<u64>) -> Value {
     let at = |percentile| histogram.value_at_percentile(percentile) as f64 / 1000.0;
     json!({
         "count": histogram.len(), "p50": at(50.0), "p90": at(90.0), "p99": at(99.0), "p99.9": at(99.9),
         "max": histogram.max() as f64 / 1000.0,
+        "curve": CURVE.map(|percentile| (percentile, at(percentile))),
     })
 }

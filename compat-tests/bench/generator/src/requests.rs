@@ -1,7 +1,9 @@
 //! Small requests: how many in a second, and how long each takes.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 
+use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use ottla_protocol::Records;
 use ottla_protocol::messages::api_versions_request::ApiVersionsRequest;
@@ -50,10 +52,13 @@ pub struct Options {
     /// The topic, created if it is not there.
     #[arg(long, default_value = "load")]
     pub topic: String,
-    /// Its partitions; connection n uses partition n modulo this.
+    /// Its partitions; each connection uses the next `--wide` of them.
     #[arg(long, default_value_t = 1)]
     pub partitions: i32,
-    /// Records in a request.
+    /// Partitions in a Produce, with a batch for each.
+    #[arg(long, default_value_t = 1)]
+    pub wide: i32,
+    /// Records in a batch.
     #[arg(long, default_value_t = 1)]
     pub records: usize,
     /// Bytes of a record.
@@ -80,7 +85,8 @@ pub fn run(broker: SocketAddr, options: &Options) -> Outcome {
     };
     let mut frames = Vec::new();
     for index in 0..connections.len() {
-        frames.push(frame(options, &batch, index as i32 % options.partitions.max(1))?);
+        let first = index as i32 * options.wide % options.partitions.max(1);
+        frames.push(frame(options, &batch, first)?);
     }
     let error_at = error_position(options);
     let judge = |answer: &[u8]| match error_at.map(|at| answer.get(at..at + 2)) {
@@ -93,14 +99,16 @@ pub fn run(broker: SocketAddr, options: &Options) -> Outcome {
         "requests": requests,
         "seconds": counted.seconds,
         "requests_per_second": requests as f64 / counted.seconds,
-        "bytes": requests * (options.records * options.size) as u64,
+        "bytes": requests * options.wide as u64 * (options.records * options.size) as u64,
         "latency_us": crate::percentiles(&counted.latency),
     }))
 }
 
 fn frame(options: &Options, batch: &Batch, partition: i32) -> Result<Vec<u8>, String> {
     match options.kind {
-        Kind::Produce => produce(&options.topic, partition, options.acks, batch),
+        Kind::Produce => {
+            produce(&options.topic, partition..partition + options.wide, options.acks, batch)
+        }
         Kind::Fetch => framed(FETCH, &fetch(&options.topic, &[(partition, 0)], 0, 1 << 10)),
         Kind::Metadata => {
             let topic = MetadataRequestTopic {
@@ -113,13 +121,22 @@ fn frame(options: &Options, batch: &Batch, partition: i32) -> Result<Vec<u8>, St
     }
 }
 
-/// A Produce of one batch.
-pub fn produce(topic: &str, partition: i32, acks: i16, batch: &Batch) -> Result<Vec<u8>, String> {
-    let records = Some(Records::Bytes(batch.bytes.clone().into()));
-    let partition = PartitionProduceData { index: partition, records, ..Default::default() };
+/// A Produce of the same batch to each of some partitions.
+pub fn produce(
+    topic: &str,
+    partitions: Range<i32>,
+    acks: i16,
+    batch: &Batch,
+) -> Result<Vec<u8>, String> {
+    let records = Bytes::from(batch.bytes.clone());
+    let partition = |index| PartitionProduceData {
+        index,
+        records: Some(Records::Bytes(records.clone())),
+        ..Default::default()
+    };
     let topic = TopicProduceData {
         name: topic.into(),
-        partition_data: vec![partition],
+        partition_data: partitions.map(partition).collect(),
         ..Default::default()
     };
     let request =

@@ -13,6 +13,7 @@ use serde_json::json;
 
 use crate::Outcome;
 use crate::batch::{Batch, next_batch};
+use crate::bulk::Reading;
 use crate::connection::{Connection, body, framed};
 use crate::load::{Clock, Schedule};
 use crate::requests::{FETCH, create_topic, fetch, produce};
@@ -44,6 +45,13 @@ pub struct Options {
     /// Requests under way.
     #[arg(long, default_value_t = 5)]
     depth: usize,
+    /// After the warm-up, read this topic from its beginning, too; what is measured
+    /// ends when that ends, or after `--seconds`.
+    #[arg(long)]
+    beside: Option<String>,
+    /// Partitions of that topic.
+    #[arg(long, default_value_t = 1)]
+    beside_partitions: i32,
 }
 
 /// The reading side: one session over all partitions.
@@ -118,7 +126,8 @@ pub fn run(broker: SocketAddr, options: &Options) -> Outcome {
     let clock = Clock::start();
     let mut schedule = Schedule::new(options.rate);
     let warm = Duration::from_secs_f64(options.warm_up).as_nanos() as u64;
-    let end = warm + Duration::from_secs_f64(options.seconds).as_nanos() as u64;
+    let mut end = warm + Duration::from_secs_f64(options.seconds).as_nanos() as u64;
+    let mut beside = None;
     let (mut acked, mut sent, mut waiting) = (crate::histogram(), 0_u64, VecDeque::new());
     let mut partition = 0;
     while clock.now() < end || reader.read < sent || !producer.under_way.is_empty() {
@@ -132,7 +141,7 @@ pub fn run(broker: SocketAddr, options: &Options) -> Outcome {
         while producer.under_way.len() < options.depth {
             let Some(due) = waiting.pop_front() else { break };
             batch.stamp(due);
-            producer.push(&produce(&options.topic, partition, -1, &batch)?, due);
+            producer.push(&produce(&options.topic, partition..partition + 1, -1, &batch)?, due);
             // A walk that visits all partitions and does not follow their order.
             partition = (partition + 7919) % options.partitions;
             sent += 1;
@@ -148,8 +157,21 @@ pub fn run(broker: SocketAddr, options: &Options) -> Outcome {
             }
         }
         reader.step(&clock, &batch, warm)?;
+        if let Some(topic) = options.beside.as_ref().filter(|_| now >= warm && now < end) {
+            let reading = match &mut beside {
+                Some(reading) => reading,
+                none => {
+                    none.insert(Reading::begin(broker, topic, options.beside_partitions, 1 << 20)?)
+                }
+            };
+            if !reading.step()? {
+                end = now;
+            }
+        }
     }
     Ok(json!({
+        "beside_bytes": beside.map_or(0, |reading| reading.bytes),
+        "beside_seconds": (end - warm) as f64 / 1e9,
         "batches": sent,
         "bytes": sent * (options.records * options.size) as u64,
         "ack_us": crate::percentiles(&acked),
