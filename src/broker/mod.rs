@@ -13,6 +13,8 @@ mod failure;
 mod follower;
 mod lifecycle;
 mod listeners;
+#[cfg(test)]
+mod move_tests;
 mod quorum;
 mod start_error;
 mod storage;
@@ -43,13 +45,14 @@ use crate::coordinator::group::GroupConfig;
 use crate::handlers::{self, BrokerParts, FetchSessions, ProducerIds};
 use crate::log::store::LogStore;
 use crate::network::{Admissions, Dispatcher, Listener, Serving, Shared};
+use crate::partition::moves::{MoveLimits, Moves};
 use crate::partition::table::{PartitionTable, Surroundings};
 use crate::protocol::apis::ListenerKind;
 use crate::sys::clock::SystemClock;
 use crate::sys::random::Random;
 use crate::sys::real_disk::RealDisk;
 use crate::sys::thread::Runtimes;
-use crate::types::BrokerId;
+use crate::types::{BrokerId, TopicPartition};
 
 /// How long a stop waits for the controller to let the broker go.
 const LET_GO: Duration = Duration::from_millis(400);
@@ -114,7 +117,8 @@ impl Broker {
         let image = quorum.caught_up(&controller).await?;
         storage::load(&store, &settings.current(), &image)?;
 
-        let parts = Arc::new(parts(&settings, &store, &controller, &image, machine));
+        let moves = moves(&settings.current(), &store, &controller, &runtimes);
+        let parts = Arc::new(parts(&settings, &store, &controller, &image, moves, machine));
         let shared = listeners::shared(&settings.current(), dispatcher(&parts), runtimes.handles());
         let controllers = serve(controllers, &shared)?;
         let follower = follow(&parts, &shared.admissions, &runtimes)?;
@@ -188,6 +192,7 @@ impl Broker {
             cleaner.stop();
         }
         self.follower.stop();
+        self.parts.moves.stop();
         self.store.close_clean(self.lifecycle.epoch);
         for listener in self.controllers {
             listener.stop(LAST_ANSWERS).await;
@@ -218,6 +223,7 @@ fn parts(
     store: &Arc<LogStore>,
     controller: &Controller,
     image: &ClusterImage,
+    moves: Arc<Moves>,
     machine: &Machine,
 ) -> BrokerParts {
     let config = settings.current();
@@ -241,6 +247,7 @@ fn parts(
         controller: controller.clone(),
         partitions: PartitionTable::new(surroundings),
         log_store: store.clone(),
+        moves,
         fetch_sessions: FetchSessions::new(
             usize::try_from(sessions).unwrap_or(0),
             machine.random.clone(),
@@ -251,6 +258,24 @@ fn parts(
         clock: machine.clock.clone(),
         random: machine.random.clone(),
     }
+}
+
+fn moves(
+    config: &Config,
+    store: &Arc<LogStore>,
+    controller: &Controller,
+    runtimes: &Runtimes,
+) -> Arc<Moves> {
+    let threads = config.get(keys::NUM_REPLICA_ALTER_LOG_DIRS_THREADS);
+    let threads = threads.and_then(|threads| usize::try_from(threads).ok());
+    let limits = MoveLimits {
+        threads: threads.unwrap_or_else(|| store.directories().len()),
+        piece: usize::try_from(config.get(keys::REPLICA_FETCH_MAX_BYTES)).unwrap_or(1).max(1),
+        backoff: config.millis(keys::REPLICA_FETCH_BACKOFF_MS),
+    };
+    let node = BrokerId(config.node().id);
+    let tell = directories::telling(controller.clone(), node, runtimes.first());
+    Moves::new(store.clone(), limits, tell)
 }
 
 fn dispatcher(parts: &Arc<BrokerParts>) -> Arc<Dispatcher> {
@@ -280,10 +305,18 @@ fn follow(
             admissions.set_limits(listeners::limits(&following.config.current()));
         }
         following.partitions.apply(delta, image);
+        for change in &delta.changed_partitions {
+            let name = TopicPartition::new(change.topic.clone(), change.partition);
+            following.moves.resume(&following.partitions, &name);
+        }
         let misplaced =
             directories::misplaced(delta, image, following.node_id, &following.log_store);
         if !misplaced.is_empty() {
-            runtime.spawn(directories::assign(following.clone(), misplaced));
+            runtime.spawn(directories::assign(
+                following.controller.clone(),
+                following.node_id,
+                misplaced,
+            ));
         }
         following.groups.apply(image, &following.partitions);
         if !delta.deleted_topics.is_empty() {

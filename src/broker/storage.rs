@@ -63,7 +63,11 @@ pub fn log_config(config: &Config, image: &ClusterImage, name: &str) -> LogConfi
 pub fn load(store: &LogStore, config: &Config, image: &ClusterImage) -> Result<(), StoreError> {
     let config_of = |topic: &str| Arc::new(log_config(config, image, topic));
     let is_stray = |name: &TopicPartition, id: TopicId| is_unknown(image, name, id);
-    let report = store.load(&config_of, &is_stray)?;
+    let node = BrokerId(config.node().id);
+    let directory_of = |name: &TopicPartition| {
+        image.partition(&name.topic, name.partition).and_then(|told| told.directory_of(node))
+    };
+    let report = store.load(&config_of, &is_stray, &directory_of)?;
     for (name, reason) in &report.unusable {
         warn!("The log of {name} cannot be used: {reason}");
     }

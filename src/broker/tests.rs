@@ -27,7 +27,7 @@ fn config(dir: &Path) -> Config {
     Config::from_overrides(&overrides).unwrap()
 }
 
-fn client(broker: &Broker) -> Client {
+pub(super) fn client(broker: &Broker) -> Client {
     Client::connect(broker.addresses()[0])
 }
 
@@ -39,7 +39,7 @@ fn software() -> ApiVersionsRequest {
     }
 }
 
-fn create(client: &mut Client, name: &str) -> i16 {
+pub(super) fn create(client: &mut Client, name: &str) -> i16 {
     let topic = CreatableTopic {
         name: name.into(),
         num_partitions: 2,
@@ -93,7 +93,7 @@ async fn a_second_broker_on_the_same_directory_is_refused() {
 }
 
 /// Waits until an image of the metadata says so.
-async fn until(broker: &Broker, says: impl Fn(&ClusterImage) -> bool) {
+pub(super) async fn until(broker: &Broker, says: impl Fn(&ClusterImage) -> bool) {
     let mut images = broker.parts.controller.watch();
     let image = images.wait_for(|image| says(image));
     within(Duration::from_secs(20), image).await.unwrap().unwrap();

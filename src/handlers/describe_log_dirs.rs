@@ -13,6 +13,9 @@ use crate::protocol::messages::describe_log_dirs_response::{
 };
 use crate::types::TopicPartition;
 
+/// Of a copy whose original cannot be reached.
+const UNKNOWN_LAG: i64 = -1;
+
 /// Answers from the log store.
 pub async fn handle(
     context: &RequestContext<'_>,
@@ -48,10 +51,12 @@ fn describe(
         return DescribeLogDirsResult { error_code, log_dir, ..Default::default() };
     }
     let mut topics = BTreeMap::<_, Vec<_>>::new();
-    for (name, size) in directory.logs.into_iter().filter(|(name, _)| is_wanted(name)) {
-        topics.entry(name.topic).or_default().push(DescribeLogDirsPartition {
-            partition_index: name.partition,
-            partition_size: bytes(size),
+    for log in directory.logs.into_iter().filter(|log| is_wanted(&log.name)) {
+        topics.entry(log.name.topic).or_default().push(DescribeLogDirsPartition {
+            partition_index: log.name.partition,
+            partition_size: bytes(log.size),
+            offset_lag: log.future.map_or(0, |lag| lag.unwrap_or(UNKNOWN_LAG)),
+            is_future_key: log.future.is_some(),
             ..Default::default()
         });
     }
@@ -81,19 +86,19 @@ fn absolute(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
+    use crate::log::store::LogDescription;
+
+    fn log(topic: &str, partition: i32, size: u64, future: Option<Option<i64>>) -> LogDescription {
+        LogDescription { name: TopicPartition::new(topic, partition), size, future }
+    }
 
     fn directory(failure: Option<&str>) -> DirectoryDescription {
         DirectoryDescription {
             path: "/data".into(),
             failure: failure.map(str::to_owned),
             space: Some((100, 40)),
-            logs: vec![
-                (TopicPartition::new("b", 1), 5),
-                (TopicPartition::new("a", 0), 7),
-                (TopicPartition::new("b", 0), 6),
-            ],
+            logs: vec![log("b", 1, 5, None), log("a", 0, 7, Some(Some(3))), log("b", 0, 6, None)],
         }
     }
 
@@ -105,6 +110,8 @@ mod tests {
         assert_eq!(names, ["a", "b"]);
         let sizes: Vec<_> = all.topics[1].partitions.iter().map(|p| p.partition_size).collect();
         assert_eq!((sizes, all.total_bytes, all.usable_bytes), (vec![6, 5], 100, 40));
+        let copy = &all.topics[0].partitions[0];
+        assert_eq!((copy.is_future_key, copy.offset_lag), (true, 3));
         let one = describe(directory(None), &|name| name.partition == 1, &config);
         assert_eq!((one.topics.len(), one.topics[0].partitions.len()), (1, 1));
     }

@@ -6,6 +6,7 @@
 use crate::log::append_plan::{ErrorKind, ValidateError};
 use crate::log::producers::ProducerError;
 use crate::log::{AppendError, LogError};
+use crate::partition::moves::AlterDirError;
 use crate::partition::{CommitError, PartitionError};
 use crate::protocol::ErrorCode;
 
@@ -65,6 +66,18 @@ pub fn log_error(error: &LogError) -> ErrorCode {
         LogError::Storage { .. } | LogError::Offline { .. } => ErrorCode::KafkaStorageError,
         LogError::Corrupt { .. } => ErrorCode::CorruptMessage,
         LogError::InconsistentTopicId { .. } => ErrorCode::InconsistentTopicId,
+    }
+}
+
+/// Of a replica that is not moved to another log directory.
+pub fn alter_dir_error(error: &AlterDirError) -> ErrorCode {
+    match error {
+        AlterDirError::NameTooLong => ErrorCode::InvalidTopicException,
+        AlterDirError::UnknownDirectory => ErrorCode::LogDirNotFound,
+        AlterDirError::Offline => ErrorCode::KafkaStorageError,
+        AlterDirError::Cordoned => ErrorCode::InvalidReplicaAssignment,
+        AlterDirError::NotHere => ErrorCode::ReplicaNotAvailable,
+        AlterDirError::Partition(error) => partition_error(error),
     }
 }
 

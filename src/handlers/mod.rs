@@ -12,6 +12,7 @@
 mod alter_client_quotas;
 mod alter_configs;
 mod alter_partition_reassignments;
+mod alter_replica_log_dirs;
 mod alteration;
 mod api_versions;
 mod assign_replicas_to_dirs;
@@ -89,6 +90,7 @@ use crate::controller::Controller;
 use crate::coordinator::GroupCoordinator;
 use crate::log::store::LogStore;
 use crate::network::{ConnectionInfo, PendingReply, Reply};
+use crate::partition::moves::Moves;
 use crate::partition::table::PartitionTable;
 use crate::protocol::apis::{Api, ListenerKind};
 use crate::protocol::request::{RequestError, RequestHeader};
@@ -115,6 +117,8 @@ pub struct BrokerParts {
     pub partitions: PartitionTable,
     /// Where the logs are.
     pub log_store: Arc<LogStore>,
+    /// Replicas on their way to other log directories.
+    pub moves: Arc<Moves>,
     /// What clients of incremental fetches want.
     pub fetch_sessions: FetchSessions,
     /// Coordinates the groups whose shards this broker leads.
@@ -251,6 +255,7 @@ handlers! {
     DeleteAcls => outcome (delete_acls), Broker Controller;
     DescribeConfigs => (describe_configs), Broker Controller;
     AlterConfigs => (alter_configs), Broker Controller;
+    AlterReplicaLogDirs => (alter_replica_log_dirs), Broker;
     DescribeLogDirs => (describe_log_dirs), Broker;
     CreatePartitions => (create_partitions), Broker Controller;
     CreateDelegationToken => (create_delegation_token), Broker;

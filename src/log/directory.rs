@@ -208,6 +208,14 @@ impl LogDirectory {
         self.write_offsets(CLEANER_CHECKPOINT, LogMarks::cleaned_to)
     }
 
+    /// Writes all of them.
+    pub(super) fn write_checkpoints(&self) -> io::Result<()> {
+        self.write_recovery_points()?;
+        self.write_log_starts()?;
+        self.write_high_watermarks()?;
+        self.write_cleaned()
+    }
+
     /// Notes that a stop cannot be called clean any more.
     pub(super) fn not_clean(&self) {
         self.unclean.store(true, Ordering::Release);

@@ -32,6 +32,12 @@ impl Flush {
         }
         self.dirs.iter().try_for_each(|dir| self.disk.sync_dir(dir))
     }
+
+    /// False when the log was moved to another directory meanwhile, where all of it
+    /// is synced.
+    pub fn is_of(&self, log: &Log) -> bool {
+        self.dirs.iter().any(|dir| dir == log.dir())
+    }
 }
 
 impl Log {

@@ -52,6 +52,7 @@ pub mod snapshot;
 pub mod store;
 mod store_cleaning;
 mod store_loading;
+mod store_moving;
 #[cfg(test)]
 mod tests;
 pub mod time_index;

@@ -135,6 +135,12 @@ impl EpochFile {
     }
 }
 
+/// Writes the epochs of another log, durably.
+pub fn write_epochs(folder: &Folder, epochs: &Epochs) -> io::Result<()> {
+    let path = folder.path.join(LEADER_EPOCH_CHECKPOINT);
+    replace_file(&**folder.files.disk(), &path, epochs.encode().as_bytes())
+}
+
 /// The topic id in `partition.metadata`; `None` when there is no such file.
 pub fn read_topic_id(folder: &Folder) -> io::Result<Option<TopicId>> {
     // An empty one was on its way to the disk when the machine went down.

@@ -22,6 +22,7 @@ use super::directory::LogDirectory;
 use super::file_names::{DirectoryState, LOCK, METADATA_LOG, PartitionDirectory};
 use super::files::OpenFiles;
 use super::meta_properties::{MetaProperties, MetaPropertiesError};
+pub use super::store_moving::{FutureLog, may_move};
 use super::{Log, LogConfig, LogError, LogKind, LogMarks, LogOptions};
 use crate::sys::clock::Clock;
 use crate::sys::disk::Disk;
@@ -130,8 +131,20 @@ pub struct DirectoryDescription {
     pub failure: Option<String>,
     /// Total and usable bytes of its volume, when it is online.
     pub space: Option<(u64, u64)>,
-    /// Its logs and their bytes.
-    pub logs: Vec<(TopicPartition, u64)>,
+    /// Its logs.
+    pub logs: Vec<LogDescription>,
+}
+
+/// What is known of a log, or of a copy that is to replace one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogDescription {
+    /// Whose it is.
+    pub name: TopicPartition,
+    /// Its bytes.
+    pub size: u64,
+    /// For a copy that is being made: how many offsets it lacks, when the log that
+    /// it is made of is there.
+    pub future: Option<Option<i64>>,
 }
 
 /// A log, and who has it.
@@ -167,6 +180,10 @@ pub struct LogStore {
     metadata_directory: Arc<LogDirectory>,
     pub(super) previous_broker_epoch: i64,
     pub(super) hosted: Mutex<HashMap<TopicPartition, Hosted>>,
+    /// Copies that are to replace logs, in other directories.
+    pub(super) futures: Mutex<HashMap<TopicPartition, Arc<FutureLog>>>,
+    /// Where logs are wanted that are not here yet.
+    pub(super) preferred: Mutex<HashMap<TopicPartition, DirectoryId>>,
     /// Partitions whose log could not be loaded, and why.
     pub(super) unusable: Mutex<HashMap<TopicPartition, Arc<LogError>>>,
     pub(super) doomed: Mutex<Vec<DoomedDirectory>>,
@@ -202,6 +219,8 @@ impl LogStore {
             directories,
             metadata_directory,
             hosted: Mutex::default(),
+            futures: Mutex::default(),
+            preferred: Mutex::default(),
             unusable: Mutex::default(),
             doomed: Mutex::default(),
             loaded: OnceLock::new(),
@@ -299,6 +318,10 @@ impl LogStore {
             }
             self.make_stray(name, log)?;
         }
+        // What it was to be a copy of may be in a directory that is not there.
+        if self.future_of(name).is_some() && self.online().count() < self.directories.len() {
+            return Err(LogError::Offline { path: name.to_string().into() });
+        }
         self.create_log(name, topic_id, config, place)
     }
 
@@ -344,8 +367,9 @@ impl LogStore {
     fn place(&self, name: &TopicPartition, place: Place) -> Result<Arc<LogDirectory>, LogError> {
         let with_id = |id| self.online().find(|directory| directory.id() == id);
         let emptiest = || self.online().min_by_key(|directory| directory.log_count());
+        let preferred = self.preferred.lock().remove(name).and_then(with_id);
         let directory = match place {
-            Place::Preferably(id) => with_id(id).or_else(emptiest),
+            Place::Preferably(id) => preferred.or_else(|| with_id(id)).or_else(emptiest),
             Place::Only(id) => with_id(id),
         };
         directory.cloned().ok_or_else(|| LogError::Offline { path: name.to_string().into() })
@@ -405,7 +429,15 @@ impl LogStore {
     fn describe_one(&self, directory: &LogDirectory) -> DirectoryDescription {
         let online = directory.health().is_online();
         let space = online.then(|| self.options.disk.space(directory.path()).ok()).flatten();
-        let logs = directory.logs().into_iter().map(|(name, marks)| (name, marks.size()));
+        let logs = directory.logs().into_iter().map(|(name, marks)| {
+            let future =
+                self.future_of(&name).filter(|future| future.directory().id() == directory.id());
+            let future = future.map(|_| {
+                let current = self.hosted.lock().get(&name).map(|hosted| hosted.marks.log_end());
+                current.map(|end| end - marks.log_end())
+            });
+            LogDescription { name, size: marks.size(), future }
+        });
         DirectoryDescription {
             path: directory.path().to_owned(),
             failure: directory.health().first_failure(),
@@ -421,13 +453,15 @@ impl LogStore {
     pub fn delete(&self, names: &[TopicPartition]) -> Result<(), LogError> {
         let mut touched = Vec::<Arc<LogDirectory>>::new();
         for name in names {
+            if let Some(future) = self.future_of(name) {
+                self.drop_future(name, &future);
+            }
             let Some(hosted) = self.hosted.lock().remove(name) else { continue };
             let directory = hosted.directory.clone();
             let delay = self.retire(hosted);
             directory.forget(name);
-            let path = self.rename(&directory, name, DirectoryState::Deleted)?;
-            let due = Timestamp(self.options.clock.wall().0.saturating_add(delay));
-            self.doomed.lock().push(DoomedDirectory { directory: directory.clone(), path, due });
+            let path = directory.path().join(name.to_string());
+            self.doom(&directory, name, &path, delay)?;
             if !touched.iter().any(|known| Arc::ptr_eq(known, &directory)) {
                 touched.push(directory);
             }
@@ -435,12 +469,7 @@ impl LogStore {
         // A log of the same name that is created later must not be taken for
         // synced up to where this one was.
         for directory in touched {
-            let written = directory.attempt(|| {
-                directory.write_recovery_points()?;
-                directory.write_log_starts()?;
-                directory.write_high_watermarks()?;
-                directory.write_cleaned()
-            });
+            let written = directory.attempt(|| directory.write_checkpoints());
             written.map_err(|error| directory.health().explain(directory.path(), error))?;
         }
         Ok(())
@@ -465,30 +494,63 @@ impl LogStore {
         delay
     }
 
-    fn rename(
+    /// A path that no other directory has.
+    pub(super) fn unique_path(
         &self,
         directory: &LogDirectory,
         name: &TopicPartition,
         state: impl FnOnce(String) -> DirectoryState,
-    ) -> Result<PathBuf, LogError> {
+    ) -> PathBuf {
         let unique = self.options.random.uuid().simple().to_string();
         let new = PartitionDirectory { partition: name.clone(), state: state(unique) };
-        let (from, to) =
-            (directory.path().join(name.to_string()), directory.path().join(new.name()));
+        directory.path().join(new.name())
+    }
+
+    fn rename(
+        &self,
+        directory: &LogDirectory,
+        name: &TopicPartition,
+        from: &Path,
+        state: impl FnOnce(String) -> DirectoryState,
+    ) -> Result<PathBuf, LogError> {
+        let to = self.unique_path(directory, name, state);
         let renamed = directory.attempt(|| {
-            self.options.disk.rename(&from, &to)?;
+            self.options.disk.rename(from, &to)?;
             self.options.disk.sync_dir(directory.path())
         });
-        renamed.map_err(|error| directory.health().explain(&from, error))?;
+        renamed.map_err(|error| directory.health().explain(from, error))?;
         Ok(to)
+    }
+
+    /// Gives a log's directory up: renamed at once, removed after `delay` ms.
+    pub(super) fn doom(
+        &self,
+        directory: &Arc<LogDirectory>,
+        name: &TopicPartition,
+        path: &Path,
+        delay: i64,
+    ) -> Result<(), LogError> {
+        let path = self.rename(directory, name, path, DirectoryState::Deleted)?;
+        let due = Timestamp(self.options.clock.wall().0.saturating_add(delay));
+        self.doomed.lock().push(DoomedDirectory { directory: directory.clone(), path, due });
+        Ok(())
     }
 
     /// Puts a log aside that the metadata do not know.
     pub(super) fn make_stray(&self, name: &TopicPartition, mut log: Log) -> Result<(), LogError> {
-        log.retire();
         let Some(hosted) = self.hosted.lock().remove(name) else { return Ok(()) };
-        hosted.directory.forget(name);
-        let path = self.rename(&hosted.directory, name, DirectoryState::Stray)?;
+        self.put_aside(&hosted.directory, name, &mut log)
+    }
+
+    pub(super) fn put_aside(
+        &self,
+        directory: &LogDirectory,
+        name: &TopicPartition,
+        log: &mut Log,
+    ) -> Result<(), LogError> {
+        log.retire();
+        directory.forget(name);
+        let path = self.rename(directory, name, log.dir(), DirectoryState::Stray)?;
         tracing::warn!(partition = %name, dir = %path.display(), "log is not in the metadata; put aside as stray");
         Ok(())
     }

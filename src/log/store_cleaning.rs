@@ -23,10 +23,14 @@ impl LogStore {
             let mut swapped = None;
             let mut compacted = Some(compacted);
             self.with_log(&name, |log| {
+                if self.future_of(&name).is_some() {
+                    // It is being copied, and the copy shall be as compacted as it.
+                    return;
+                }
                 let compacted = compacted.take().unwrap_or_default();
                 swapped = Some(log.replace_segments(&job, compacted, originals));
             });
-            // Nobody has the log any more.
+            // Nobody has the log any more, or it is being moved.
             for mut segment in compacted.into_iter().flatten() {
                 let _ = segment.remove();
             }
@@ -43,6 +47,9 @@ impl LogStore {
     fn dirtiest(&self) -> Option<(TopicPartition, Candidate)> {
         let mut dirtiest: Option<(TopicPartition, Candidate)> = None;
         self.for_each(LogMarks::may_need_cleaning, |name, log| {
+            if self.future_of(name).is_some() {
+                return;
+            }
             let candidate = match log.cleaning_candidate() {
                 Ok(candidate) => candidate,
                 Err(error) => {

@@ -13,7 +13,7 @@ use super::file_names::{
 };
 use super::store::{DoomedDirectory, LogStore, Owner, StoreError};
 use super::{Log, LogConfig, LogError, LogOptions, RecoveryReport};
-use crate::types::{Offset, Timestamp, TopicId, TopicPartition};
+use crate::types::{DirectoryId, Offset, Timestamp, TopicId, TopicPartition};
 
 /// Settings of a topic's logs.
 pub type ConfigOf<'c> = dyn Fn(&str) -> Arc<LogConfig> + Sync + 'c;
@@ -39,10 +39,15 @@ pub struct LoadReport {
 
 /// What a directory lists, sorted out.
 #[derive(Default)]
-struct Found {
-    current: Vec<TopicPartition>,
+pub(super) struct Found {
+    pub(super) current: Vec<TopicPartition>,
+    /// Copies, with the names of their directories.
+    pub(super) futures: Vec<(TopicPartition, String)>,
     deleted: Vec<String>,
 }
+
+/// Where the metadata say that a log is.
+pub type DirectoryOf<'c> = dyn Fn(&TopicPartition) -> Option<DirectoryId> + Sync + 'c;
 
 /// The checkpoints of a directory.
 struct Checkpoints {
@@ -64,6 +69,7 @@ impl LogStore {
         &self,
         config_of: &ConfigOf<'_>,
         is_stray: &IsStray<'_>,
+        directory_of: &DirectoryOf<'_>,
     ) -> Result<LoadReport, StoreError> {
         let start = self.options.clock.monotonic();
         let mut lists = Vec::new();
@@ -72,11 +78,12 @@ impl LogStore {
                 lists.push((directory, found));
             }
         }
+        self.settle_moves(&mut lists, directory_of)?;
         check_duplicates(&lists)?;
         let report = Mutex::new(LoadReport::default());
         std::thread::scope(|scope| {
             for (directory, found) in &lists {
-                let (report, found) = (&report, &found.current);
+                let report = &report;
                 scope.spawn(move || {
                     self.load_directory(directory, found, config_of, is_stray, report)
                 });
@@ -114,6 +121,9 @@ impl LogStore {
                 Some(PartitionDirectory { partition, state: DirectoryState::Current }) => {
                     found.current.push(partition);
                 }
+                Some(PartitionDirectory { partition, state: DirectoryState::Future(_) }) => {
+                    found.futures.push((partition, entry.name));
+                }
                 Some(PartitionDirectory { state: DirectoryState::Deleted(_), .. }) => {
                     found.deleted.push(entry.name);
                 }
@@ -128,15 +138,16 @@ impl LogStore {
     fn load_directory(
         &self,
         directory: &Arc<LogDirectory>,
-        found: &[TopicPartition],
+        found: &Found,
         config_of: &ConfigOf<'_>,
         is_stray: &IsStray<'_>,
         report: &Mutex<LoadReport>,
     ) {
         let Ok(checkpoints) = directory.attempt(|| read_checkpoints(directory)) else { return };
         let next = AtomicUsize::new(0);
+        let current = &found.current;
         let work = || {
-            while let Some(name) = found.get(next.fetch_add(1, Ordering::Relaxed)) {
+            while let Some(name) = current.get(next.fetch_add(1, Ordering::Relaxed)) {
                 if !directory.health().is_online() {
                     return;
                 }
@@ -151,12 +162,16 @@ impl LogStore {
                 self.loaded_one(directory, name, opened, is_stray, report);
             }
         };
-        let threads = self.options.recovery_threads_per_dir.clamp(1, found.len().max(1));
+        let threads = self.options.recovery_threads_per_dir.clamp(1, current.len().max(1));
         std::thread::scope(|scope| {
             // This thread is one of them.
             (1..threads).for_each(|_| drop(scope.spawn(work)));
             work();
         });
+        for (name, path) in &found.futures {
+            let options = self.options_for(directory, &checkpoints, name, config_of);
+            self.load_future(directory, name, &directory.path().join(path), options, is_stray);
+        }
     }
 
     fn options_for(
@@ -227,9 +242,11 @@ impl LogStore {
 fn check_duplicates(lists: &[(&Arc<LogDirectory>, Found)]) -> Result<(), StoreError> {
     let mut seen = std::collections::HashMap::new();
     for (directory, found) in lists {
-        for name in &found.current {
-            let path = directory.path().join(name.to_string());
-            if let Some(other) = seen.insert(name, path.clone()) {
+        let current = found.current.iter().map(|name| (name, name.to_string(), false));
+        let futures = found.futures.iter().map(|(name, path)| (name, path.clone(), true));
+        for (name, path, is_future) in current.chain(futures) {
+            let path = directory.path().join(path);
+            if let Some(other) = seen.insert((name, is_future), path.clone()) {
                 return Err(StoreError::Duplicate(other, path));
             }
         }

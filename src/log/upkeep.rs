@@ -48,6 +48,7 @@ impl LogStore {
             let Some(flush) = flush else { continue };
             let synced = flush.run();
             self.with_log(&name, |log| match &synced {
+                _ if !flush.is_of(log) => {}
                 Ok(()) => log.finish_flush(&flush),
                 Err(error) => log.health().fail(log.dir(), error),
             });
@@ -139,6 +140,7 @@ impl LogStore {
             (1..threads.clamp(1, names.len().max(1))).for_each(|_| drop(scope.spawn(work)));
             work();
         });
+        self.close_futures();
         for directory in self.online() {
             let _ = directory.attempt(|| {
                 directory.write_high_watermarks()?;

@@ -74,7 +74,9 @@ impl Partition {
             }
             // Another's sync of the same file may have been told of the failure.
             state.log.check_online()?;
-            state.log.finish_asked_flush(&flush, synced)?;
+            if flush.is_of(&state.log) {
+                state.log.finish_asked_flush(&flush, synced)?;
+            }
         }
         if !info.duplicate {
             let stable = state.last_stable();

@@ -14,6 +14,9 @@
 
 mod append;
 mod byte_marks;
+mod move_plan;
+pub mod moves;
+mod moving;
 mod read;
 pub mod replicas;
 mod role;

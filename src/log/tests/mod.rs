@@ -4,6 +4,7 @@ mod basics;
 mod compacting;
 mod crashes;
 mod damage;
+mod moving;
 mod recovering;
 mod stores;
 mod timestamps;

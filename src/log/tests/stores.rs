@@ -19,7 +19,7 @@ use crate::types::{BrokerId, DirectoryId, TopicPartition};
 
 /// The owner of a log, as a partition is one.
 #[derive(Debug)]
-struct Held(Mutex<Log>);
+pub(super) struct Held(pub(super) Mutex<Log>);
 
 impl LogHolder for Held {
     fn with_log(&self, act: &mut dyn FnMut(&mut Log)) {
@@ -28,20 +28,20 @@ impl LogHolder for Held {
 }
 
 /// A disk with formatted directories.
-struct Site {
-    disk: MemoryDisk,
+pub(super) struct Site {
+    pub(super) disk: MemoryDisk,
     clock: Arc<ManualClock>,
     dirs: Vec<PathBuf>,
 }
 
-const TOPIC: TopicId = TopicId::from_u128(7777);
+pub(super) const TOPIC: TopicId = TopicId::from_u128(7777);
 
-fn name(partition: i32) -> TopicPartition {
+pub(super) fn name(partition: i32) -> TopicPartition {
     TopicPartition::new("t", partition)
 }
 
 impl Site {
-    fn new(dirs: &[&str]) -> Self {
+    pub(super) fn new(dirs: &[&str]) -> Self {
         let disk = MemoryDisk::new();
         for (at, dir) in dirs.iter().enumerate() {
             disk.create_dir_all(Path::new(dir)).unwrap();
@@ -51,7 +51,7 @@ impl Site {
         Self { disk, clock: ManualClock::starting_at(START), dirs }
     }
 
-    fn open(&self) -> Result<Arc<LogStore>, StoreError> {
+    pub(super) fn open(&self) -> Result<Arc<LogStore>, StoreError> {
         let options = StoreOptions {
             disk: self.disk.shared(),
             clock: self.clock.clone(),
@@ -66,25 +66,25 @@ impl Site {
         LogStore::open(options).map(Arc::new)
     }
 
-    fn loaded(&self) -> (Arc<LogStore>, LoadReport) {
+    pub(super) fn loaded(&self) -> (Arc<LogStore>, LoadReport) {
         let store = self.open().unwrap();
-        let report = store.load(&|_| small(), &|_, topic| topic != TOPIC).unwrap();
+        let report = store.load(&|_| small(), &|_, topic| topic != TOPIC, &|_| None).unwrap();
         (store, report)
     }
 
-    fn text(&self, path: &str) -> String {
+    pub(super) fn text(&self, path: &str) -> String {
         String::from_utf8(self.disk.bytes(Path::new(path))).unwrap()
     }
 
-    fn entries(&self, dir: &str) -> BTreeSet<String> {
+    pub(super) fn entries(&self, dir: &str) -> BTreeSet<String> {
         let entries = self.disk.list(Path::new(dir)).unwrap();
         entries.into_iter().map(|entry| entry.name).collect()
     }
 }
 
-const ANYWHERE: Place = Place::Preferably(DirectoryId::nil());
+pub(super) const ANYWHERE: Place = Place::Preferably(DirectoryId::nil());
 
-fn small() -> Arc<LogConfig> {
+pub(super) fn small() -> Arc<LogConfig> {
     Arc::new(LogConfig { segment_bytes: 1000, index_interval_bytes: 100, ..LogConfig::default() })
 }
 
@@ -96,7 +96,7 @@ fn identity(directory: u128) -> MetaProperties {
     }
 }
 
-fn take(store: &LogStore, partition: i32) -> Arc<Held> {
+pub(super) fn take(store: &LogStore, partition: i32) -> Arc<Held> {
     let log = store.open_log(&name(partition), TOPIC, small(), ANYWHERE).unwrap();
     let held = Arc::new(Held(Mutex::new(log)));
     let weak: Weak<Held> = Arc::downgrade(&held);
@@ -237,7 +237,7 @@ fn a_directory_without_an_id_gets_one() {
 #[test]
 fn what_is_no_partition_or_there_twice_stops_the_start() {
     let site = Site::new(&["/a", "/b"]);
-    let load = |site: &Site| site.open().unwrap().load(&|_| small(), &|_, _| false);
+    let load = |site: &Site| site.open().unwrap().load(&|_| small(), &|_, _| false, &|_| None);
     site.disk.create_dir_all(Path::new("/a/lost+found")).unwrap();
     load(&site).unwrap();
     site.disk.create_dir_all(Path::new("/a/my-backup")).unwrap();
