@@ -1,7 +1,6 @@
 //! Replicas of a whole broker that move between its log directories.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use super::tests::{client, create, until};
 use super::*;
@@ -13,6 +12,7 @@ use crate::protocol::messages::alter_replica_log_dirs_request::{
     AlterReplicaLogDir, AlterReplicaLogDirTopic, AlterReplicaLogDirsRequest,
 };
 use crate::protocol::messages::alter_replica_log_dirs_response::AlterReplicaLogDirsResponse;
+use crate::sys::clock::sleep;
 use crate::testing::client::Client;
 use crate::types::{DirectoryId, LeaderEpoch, Offset, Timestamp};
 
@@ -81,6 +81,16 @@ fn here_and_there(broker: &Broker) -> (usize, usize) {
     (at, 1 - at)
 }
 
+/// Waits until the controller was told of the replica there, and it is.
+async fn arrives(broker: &Broker, at: usize) {
+    let wanted = Some(broker.store.directories()[at].id());
+    until(broker, |image| told(image) == wanted).await;
+    let name = TopicPartition::new("moving", 0);
+    while broker.store.directory_of(&name) != wanted {
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
 fn path(broker: &Broker, at: usize) -> std::path::PathBuf {
     broker.store.directories()[at].path().to_owned()
 }
@@ -95,21 +105,14 @@ async fn a_partition_moves_while_it_is_written_and_over_a_restart() {
     (0..2000).for_each(|number| produce(&partition, number));
     let (here, there) = here_and_there(&broker);
 
-    let (written, stop) = (AtomicI64::new(2000), AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !stop.load(Ordering::Acquire) {
-                produce(&partition, written.fetch_add(1, Ordering::AcqRel));
-            }
-        });
-        assert_eq!(alter(&mut asking, "moving", 0, &path(&broker, there)), 0);
-        let moved = broker.store.directories()[there].path().join("moving-0");
-        while !moved.exists() {
-            std::thread::yield_now();
-        }
-        stop.store(true, Ordering::Release);
+    let writer = std::thread::spawn({
+        let partition = partition.clone();
+        move || (2000..8000).for_each(|number| produce(&partition, number))
     });
-    let end = written.load(Ordering::Acquire);
+    assert_eq!(alter(&mut asking, "moving", 0, &path(&broker, there)), 0);
+    arrives(&broker, there).await;
+    writer.join().unwrap();
+    let end = 8000;
     assert_whole(&partition, end);
     assert_eq!(here_and_there(&broker), (there, here));
     assert_eq!(
@@ -123,13 +126,8 @@ async fn a_partition_moves_while_it_is_written_and_over_a_restart() {
     broker.stop().await;
 
     let broker = Broker::start(two_dirs(dir.path())).await.unwrap();
-    let back = broker.store.directories()[here].id();
-    until(&broker, |image| told(image) == Some(back)).await;
+    arrives(&broker, here).await;
     let partition = broker.parts.partitions.get("moving", 0).unwrap();
-    let name = TopicPartition::new("moving", 0);
-    while broker.store.directory_of(&name) != Some(back) {
-        tokio::task::yield_now().await;
-    }
     assert_whole(&partition, end);
     produce(&partition, end);
     drop(partition);
