@@ -13,6 +13,7 @@ use crate::protocol::messages::alter_replica_log_dirs_request::{
 };
 use crate::protocol::messages::alter_replica_log_dirs_response::AlterReplicaLogDirsResponse;
 use crate::sys::clock::sleep;
+use crate::sys::thread::{Priority, spawn};
 use crate::testing::client::Client;
 use crate::types::{DirectoryId, LeaderEpoch, Offset, Timestamp};
 
@@ -105,10 +106,9 @@ async fn a_partition_moves_while_it_is_written_and_over_a_restart() {
     (0..2000).for_each(|number| produce(&partition, number));
     let (here, there) = here_and_there(&broker);
 
-    let writer = std::thread::spawn({
-        let partition = partition.clone();
-        move || (2000..8000).for_each(|number| produce(&partition, number))
-    });
+    let written = partition.clone();
+    let write = move || (2000..8000).for_each(|number| produce(&written, number));
+    let writer = spawn("writer", Priority::Normal, write).unwrap();
     assert_eq!(alter(&mut asking, "moving", 0, &path(&broker, there)), 0);
     arrives(&broker, there).await;
     writer.join().unwrap();

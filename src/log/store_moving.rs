@@ -183,8 +183,15 @@ impl LogStore {
             ..self.log_options(directory, source.config().clone())
         };
         drop(copy);
-        let opened = Log::open(&path, options);
-        let (mut log, _) = opened.inspect_err(|_| {
+        let opened = Log::open(&path, options).and_then(|(mut log, _)| {
+            if let Some(latest) = source.epochs().latest() {
+                // One that nothing was written in yet does not outlive the opening.
+                log.assign_epoch(latest.epoch, latest.start_offset)?;
+            }
+            Ok(log)
+        });
+        let log = opened.inspect_err(|_| {
+            self.leave_future(name, future);
             let delay = source.config().file_delete_delay_ms;
             if let Err(LogError::Storage { source: error, .. }) =
                 self.doom(directory, name, &path, delay)
@@ -195,10 +202,6 @@ impl LogStore {
         })?;
         if let Some(offset) = source.marks().cleaned_to() {
             log.marks().set_cleaned_to(offset);
-        }
-        if let Some(latest) = source.epochs().latest() {
-            // One that nothing was written in yet does not outlive the opening.
-            log.assign_epoch(latest.epoch, latest.start_offset)?;
         }
         self.futures.lock().remove(name);
         directory.add(name, log.marks());

@@ -2,7 +2,7 @@
 
 use super::stores::{ANYWHERE, Held, Site, TOPIC, name, small, take};
 use super::*;
-use crate::log::store::{FutureLog, LogStore, StoreError};
+use crate::log::store::{FutureLog, LogStore, Place, StoreError};
 use crate::sys::disk::Disk as _;
 use crate::sys::memory_disk::Fault;
 use crate::sys::random::Random;
@@ -110,6 +110,34 @@ fn a_crash_at_any_moment_of_the_swap_loses_nothing_and_leaves_one_log() {
             assert_eq!(read_all(&log), values(0..30), "{point} {power}");
             if done {
                 assert_eq!(store.directory_of(&name(0)), Some(told(&store)));
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_directory_that_fails_during_the_swap_takes_nothing_with_it() {
+    for broken in [A, B] {
+        for point in 0.. {
+            assert!(point < 500, "the swap never ends");
+            let site = Site::new(&["/m", A, B]);
+            let store = site.open().unwrap();
+            store.load(&|_| small(), &|_, _| false, &|_| None).unwrap();
+            let a = Place::Only(store.directories()[1].id());
+            let mut log = store.open_log(&name(0), TOPIC, small(), a).unwrap();
+            fill(&mut log, 12);
+            let future = store.create_future(&name(0), &log, &store.directories()[2]).unwrap();
+            copy(&log, &future);
+            site.disk.break_with(Fault::stop(point).under(broken));
+            match store.promote(&name(0), &mut log, &future) {
+                Ok(new) => assert_eq!(read_all(&new), values(0..12), "{broken} {point}"),
+                Err(error) => {
+                    assert_eq!(broken, B, "{error}");
+                    assert_eq!(read_all(&log), values(0..12), "{point}");
+                }
+            }
+            if store.directories().iter().all(|dir| dir.health().is_online()) {
                 break;
             }
         }
