@@ -203,6 +203,7 @@ keys! {
     OFFSETS_TOPIC_NUM_PARTITIONS: i32 = "offsets.topic.num.partitions",
     OFFSETS_TOPIC_REPLICATION_FACTOR: i16 = "offsets.topic.replication.factor",
     OFFSETS_TOPIC_SEGMENT_BYTES: i32 = "offsets.topic.segment.bytes",
+    OTTLA_COMPRESSED_RECORDS_CHECK_ENABLE: bool = "ottla.compressed.records.check.enable",
     PRINCIPAL_BUILDER_CLASS: String = "principal.builder.class",
     PROCESS_ROLES: Vec<String> = "process.roles",
     PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS: i32 = "producer.id.expiration.check.interval.ms",

@@ -83,6 +83,7 @@ pub fn log_config(overrides: &Overrides, config: &Config) -> LogConfig {
             .get("min.cleanable.dirty.ratio", defaults.min_cleanable_dirty_ratio),
         cleanup_policy: topic.cleanup_policy(),
         compression_type: topic.compression_type(),
+        check_compressed_records: config.get(keys::OTTLA_COMPRESSED_RECORDS_CHECK_ENABLE),
         preallocate: topic.get("preallocate", defaults.preallocate),
         message_timestamp_type: topic.timestamp_type(),
         message_timestamp_before_max_ms: topic

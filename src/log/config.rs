@@ -53,6 +53,9 @@ pub struct LogConfig {
     pub cleanup_policy: CleanupPolicy,
     /// `compression.type` with the level for its codec.
     pub compression_type: CompressionType,
+    /// `ottla.compressed.records.check.enable`: compressed batches are unfolded and
+    /// each record is looked at, as Kafka does.
+    pub check_compressed_records: bool,
     /// `preallocate`: accepted; files grow as they are written.
     pub preallocate: bool,
     /// `message.timestamp.type`
@@ -102,6 +105,7 @@ impl Default for LogConfig {
             min_cleanable_dirty_ratio: 0.5,
             cleanup_policy: CleanupPolicy { delete: true, compact: false },
             compression_type: CompressionType::Producer,
+            check_compressed_records: false,
             preallocate: false,
             message_timestamp_type: TimestampType::CreateTime,
             message_timestamp_before_max_ms: i64::MAX,

@@ -92,6 +92,7 @@ fn read_every_way(bytes: &[u8]) {
     let bytes = Bytes::copy_from_slice(bytes);
     let rules = AppendRules {
         max_unfolded_bytes: UNFOLDED_LIMIT,
+        deep_check: true,
         ..AppendRules::of(&LogConfig::default())
     };
     for origin in [AppendOrigin::Client, AppendOrigin::Coordinator] {

@@ -48,7 +48,10 @@ fn with_broker(test: impl FnOnce(&mut Victim)) {
 
 fn start(runtime: &Runtime, dir: &str) -> Broker {
     let listeners = "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0";
-    let config = Config::from_overrides(&[("log.dirs", dir), ("listeners", listeners)]).unwrap();
+    // As Kafka does in any case.
+    let check = ("ottla.compressed.records.check.enable", "true");
+    let config = Config::from_overrides(&[("log.dirs", dir), ("listeners", listeners), check]);
+    let config = config.unwrap();
     runtime.block_on(Broker::start(config)).unwrap()
 }
 
