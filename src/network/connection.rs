@@ -38,6 +38,9 @@ const READ_ROOM: usize = 16 * 1024;
 /// Answers beyond this are sent before the next request is begun.
 const COALESCED: usize = 64 * 1024;
 
+/// Bytes of requests and answers after which other connections have their turn.
+const STINT: usize = 256 * 1024;
+
 /// While memory is short, a large frame must bring [`PACE`] bytes per window.
 const WINDOW: Duration = Duration::from_secs(10);
 
@@ -84,6 +87,8 @@ pub struct Connection {
     buffer: BytesMut,
     /// Size of frames that came whole lately; see [`room_for`].
     proven: usize,
+    /// Bytes of requests and large answers since others had their turn.
+    stint: usize,
     outgoing: Outgoing,
 }
 
@@ -107,6 +112,7 @@ impl Connection {
             budget,
             buffer: BytesMut::new(),
             proven: 0,
+            stint: 0,
             outgoing: Outgoing::default(),
         }
     }
@@ -143,10 +149,11 @@ impl Connection {
             return Err(End::Stopping);
         }
         self.proven = frame.len().max(self.proven / 2);
+        self.stint += frame.len();
         let reply = self.dispatch(frame).await?;
         self.lease.release();
         match reply {
-            Reply::Answer(chunks) => self.outgoing.push(chunks)?,
+            Reply::Answer(chunks) => self.outgoing.push(chunks),
             Reply::Silence => {}
             Reply::Close => {
                 self.flush().await?;
@@ -154,10 +161,16 @@ impl Connection {
             }
         }
         if self.outgoing.len() >= COALESCED {
+            self.stint += self.outgoing.len();
             self.flush().await?;
         }
         // A client that keeps the buffer full shall not keep the thread.
-        tokio::task::consume_budget().await;
+        if self.stint >= STINT {
+            self.stint = 0;
+            tokio::task::yield_now().await;
+        } else {
+            tokio::task::consume_budget().await;
+        }
         Ok(())
     }
 

@@ -21,7 +21,8 @@ const SLICES: usize = 64;
 /// read is cheaper than a call of their own.
 const SMALL_REGION: usize = 16 * 1024;
 
-/// What is read at once from a file without a descriptor.
+/// What is read from files at once: of one without a descriptor, and of small
+/// ranges for one system call. No answer takes more memory than this for them.
 const PIECE: usize = 64 * 1024;
 
 /// Most of a file that one call sends, so that one reader with a large window
@@ -42,17 +43,9 @@ impl Outgoing {
     }
 
     /// Appends one answer.
-    pub fn push(&mut self, answer: Vec<Chunk>) -> io::Result<()> {
-        for chunk in answer {
-            self.len += chunk.len();
-            match chunk {
-                Chunk::Region(region) if region.len <= SMALL_REGION => {
-                    self.chunks.push_back(Chunk::Bytes(read(&region, region.len)?));
-                }
-                other => self.chunks.push_back(other),
-            }
-        }
-        Ok(())
+    pub fn push(&mut self, answer: Vec<Chunk>) {
+        self.len += answer.iter().map(Chunk::len).sum::<usize>();
+        self.chunks.extend(answer);
     }
 
     /// Sends everything. Fails when the peer takes nothing for `patience`.
@@ -81,6 +74,7 @@ impl Outgoing {
 
     /// One system call's worth of progress.
     fn send_some(&mut self, stream: &TcpStream) -> io::Result<usize> {
+        self.gather()?;
         if let Some(Chunk::Region(region)) = self.chunks.front() {
             if region.file.descriptor().is_some() {
                 return send_region(stream, region);
@@ -94,6 +88,22 @@ impl Outgoing {
             self.chunks.push_front(Chunk::Bytes(piece));
         }
         self.send_bytes(stream)
+    }
+
+    /// Reads the small ranges that go out with the next call, and no others: a peer
+    /// that takes nothing shall not have them kept in memory.
+    fn gather(&mut self) -> io::Result<()> {
+        let mut gathered = 0;
+        for chunk in self.chunks.iter_mut().take(SLICES) {
+            gathered += chunk.len();
+            if let Chunk::Region(region) = chunk {
+                if region.len > SMALL_REGION || gathered > PIECE {
+                    break;
+                }
+                *chunk = Chunk::Bytes(read(region, region.len)?);
+            }
+        }
+        Ok(())
     }
 
     /// Sends as many of the leading byte chunks as one call takes; tells the
