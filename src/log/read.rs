@@ -169,7 +169,7 @@ impl Log {
             let (end, end_offset) = if limit >= end {
                 (end, next_base.min(up_to))
             } else {
-                let (end, next) = segment.whole_batches(first.position, limit)?;
+                let (end, next) = segment.whole_batches(&first, limit)?;
                 (end, next.unwrap_or(from))
             };
             if end <= first.position {

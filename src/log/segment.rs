@@ -68,6 +68,9 @@ impl From<&BatchHeader> for Appended {
     }
 }
 
+/// Bytes that are sooner walked over than looked up.
+const NEAR: u64 = 16 * 1024;
+
 /// What a search gave.
 enum Found {
     Batch(BatchAt),
@@ -413,14 +416,20 @@ impl Segment {
         Ok(())
     }
 
-    /// Where the last batch ends that starts at `from` or later and lies wholly
-    /// before `limit`; `from` when there is none. With the offset of what comes
-    /// next.
-    pub fn whole_batches(&self, from: u64, limit: u64) -> io::Result<(u64, Option<Offset>)> {
-        let near = self.offsets.lookup_position(limit)?;
-        let start =
-            if near.position > from { self.start_for(near.offset)?.max(from) } else { from };
-        let (mut end, mut next_offset) = (start, None);
+    /// Where the last batch ends, from `first` on, that lies wholly before `limit`;
+    /// where `first` begins when there is none. With the offset of what comes next.
+    pub fn whole_batches(&self, first: &BatchAt, limit: u64) -> io::Result<(u64, Option<Offset>)> {
+        if first.end() > limit {
+            return Ok((first.position, Some(first.header.base_offset)));
+        }
+        let mut start = first.end();
+        if limit - start > NEAR {
+            let entry = self.offsets.lookup_position(limit)?;
+            if entry.position > start {
+                start = self.start_for(entry.offset)?.max(start);
+            }
+        }
+        let (mut end, mut next_offset) = (start, Some(first.header.next_offset()));
         let scanned = self.scan(start, |at| {
             if at.end() > limit {
                 next_offset = Some(at.header.base_offset);
@@ -431,7 +440,7 @@ impl Segment {
         });
         match scanned {
             // What lies before the damage is as good as ever.
-            Err(error) if error.kind() == io::ErrorKind::InvalidData && end > from => {}
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
             other => other?,
         }
         Ok((end, next_offset))
