@@ -21,7 +21,7 @@ const OPEN_FILES: usize = 4096;
 
 /// How often it is looked whether a segment was rolled and is to be synced, and
 /// whether deleted files have had their delay.
-const TIDYING: Duration = Duration::from_secs(1);
+const TIDYING: Duration = Duration::from_secs(3);
 
 /// The door to the machine that the store is given.
 pub struct Machine {

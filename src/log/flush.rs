@@ -154,6 +154,12 @@ impl Log {
         if self.settled {
             return Ok(());
         }
+        if self.topic_id_unwritten && self.log_end == Offset::ZERO {
+            // It never had a record: there is nothing else to keep.
+            self.write_topic_id()?;
+            self.settled = true;
+            return Ok(());
+        }
         self.producers.take_snapshot()?;
         self.active.seal()?;
         let end = self.log_end;

@@ -125,7 +125,8 @@ impl Segment {
             bytes_since_entry: 0,
             first_timestamp: OnceLock::new(),
             created: now,
-            index_missing: files.index.is_none(),
+            // Nothing has entries in it before it has batches.
+            index_missing: files.index.is_none() && files.log > 0,
             index_implausible: !index_len.is_multiple_of(offset_index::ENTRY_LEN)
                 || !time_len.is_multiple_of(time_index::ENTRY_LEN)
                 || index_len / offset_index::ENTRY_LEN > most

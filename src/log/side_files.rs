@@ -70,16 +70,14 @@ impl EpochFile {
         &self.epochs
     }
 
-    /// Notes that `epoch` starts at `start`, in the file too when that is news.
+    /// Notes that `epoch` starts at `start`, where a record of it is to be written:
+    /// the file has it before.
     pub fn assign(&mut self, epoch: LeaderEpoch, start: Offset) -> io::Result<()> {
-        if self.epochs.assign(epoch, start) {
-            self.stale = true;
-            self.write()?;
-        }
-        Ok(())
+        self.note(epoch, start);
+        self.write()
     }
 
-    /// The same for many in a row: the file follows with [`Self::write`].
+    /// Notes that `epoch` starts at `start`; the file follows with [`Self::write`].
     pub fn note(&mut self, epoch: LeaderEpoch, start: Offset) {
         self.stale |= self.epochs.assign(epoch, start);
     }

@@ -115,8 +115,15 @@ impl PartitionTable {
         for topic in &delta.deleted_topics {
             self.delete_topic(&mut topics, topic);
         }
-        for change in &delta.changed_partitions {
-            self.change(&mut topics, change, image);
+        for of_topic in delta.changed_partitions.chunk_by(|a, b| a.topic_id == b.topic_id) {
+            let hosted = of_topic.iter().map(|change| {
+                let hosted = self.change(&topics, change, image);
+                (change.partition, hosted)
+            });
+            let hosted = hosted.collect();
+            if let Some(first) = of_topic.first() {
+                topics.put(&first.topic, first.topic_id, hosted);
+            }
         }
         self.topics.store(Arc::new(topics));
         self.reconfigure(delta, image);
@@ -128,7 +135,7 @@ impl PartitionTable {
         topics.remove(&replicas);
     }
 
-    fn change(&self, topics: &mut Topics, change: &ChangedPartition, image: &ClusterImage) {
+    fn change(&self, topics: &Topics, change: &ChangedPartition, image: &ClusterImage) -> Hosted {
         let name = TopicPartition::new(Arc::clone(&change.topic), change.partition);
         let existing = topics
             .by_id
@@ -136,19 +143,17 @@ impl PartitionTable {
             .and_then(|topic| topic.at(change.partition))
             .and_then(Hosted::online)
             .map(Arc::clone);
-        let hosted = if !change.after.replicas.contains(&self.surroundings.local) {
+        if !change.after.replicas.contains(&self.surroundings.local) {
             self.delete(existing.iter());
-            Hosted::Elsewhere
-        } else {
-            match self.host(existing, &name, change, image) {
-                Ok(partition) => Hosted::Online(partition),
-                Err(error) => {
-                    tracing::error!(partition = %name, %error, "partition is offline");
-                    Hosted::Offline
-                }
+            return Hosted::Elsewhere;
+        }
+        match self.host(existing, &name, change, image) {
+            Ok(partition) => Hosted::Online(partition),
+            Err(error) => {
+                tracing::error!(partition = %name, %error, "partition is offline");
+                Hosted::Offline
             }
-        };
-        topics.put(&change.topic, change.topic_id, change.partition, hosted);
+        }
     }
 
     fn host(
@@ -231,16 +236,18 @@ impl Replicas {
 }
 
 impl Topics {
-    fn put(&mut self, name: &Arc<str>, id: TopicId, partition: i32, hosted: Hosted) {
-        let Ok(index) = usize::try_from(partition) else { return };
+    fn put(&mut self, name: &Arc<str>, id: TopicId, changed: Vec<(i32, Hosted)>) {
         let mut replicas = match self.by_id.get(&id) {
             Some(replicas) => Replicas::clone(replicas),
             None => Replicas { name: Arc::clone(name), id, partitions: Vec::new() },
         };
-        if replicas.partitions.len() <= index {
-            replicas.partitions.resize_with(index + 1, Hosted::default);
+        for (partition, hosted) in changed {
+            let Ok(index) = usize::try_from(partition) else { continue };
+            if replicas.partitions.len() <= index {
+                replicas.partitions.resize_with(index + 1, Hosted::default);
+            }
+            replicas.partitions[index] = hosted;
         }
-        replicas.partitions[index] = hosted;
         let replicas = Arc::new(replicas);
         self.by_name.insert(Arc::clone(name), Arc::clone(&replicas));
         self.by_id.insert(id, replicas);
