@@ -164,8 +164,11 @@ impl Connection {
             self.stint += self.outgoing.len();
             self.flush().await?;
         }
-        // A client that keeps the buffer full shall not keep the thread.
-        if self.stint >= STINT {
+        // A client that keeps the buffer full shall not keep the thread; any other
+        // leaves it to wait for its next request.
+        if self.buffer.is_empty() {
+            self.stint = 0;
+        } else if self.stint >= STINT {
             self.stint = 0;
             tokio::task::yield_now().await;
         } else {

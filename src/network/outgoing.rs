@@ -74,7 +74,10 @@ impl Outgoing {
 
     /// One system call's worth of progress.
     fn send_some(&mut self, stream: &TcpStream) -> io::Result<usize> {
-        self.gather()?;
+        // The rest of a file by itself is sent from where it is.
+        if self.chunks.len() > 1 {
+            self.gather()?;
+        }
         if let Some(Chunk::Region(region)) = self.chunks.front() {
             if region.file.descriptor().is_some() {
                 return send_region(stream, region);
