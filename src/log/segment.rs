@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::batch::{BatchHeader, BatchView, TimestampType};
 use super::compaction::plan::SegmentSizes;
-use super::compression::stored_records;
+use super::compression::{Codec, stored_records};
 use super::file_names::{FileKind, Phase};
 use super::files::{FileSlot, Folder};
 use super::offset_index::{self, OffsetIndex};
@@ -550,14 +550,17 @@ impl Segment {
             let mut bytes = vec![0; at.header.total_len];
             file.read_exact_at(&mut bytes, at.position)?;
             let view = BatchView::parse(&bytes).map_err(|error| damaged(at.position, &error))?;
-            let hit = first_record(&view, &wanted).map_err(|reason| {
-                io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    format!("batch at byte {}: {reason}", at.position),
-                )
-            })?;
-            if hit.is_some() {
-                return Ok(hit);
+            match first_record(&view, &wanted) {
+                Ok(None) => {}
+                Ok(hit) => return Ok(hit),
+                // A producer's fault, which was not looked for when it came.
+                Err(reason) if at.header.codec() != Some(Codec::None) => {
+                    tracing::warn!(position = at.position, %reason, "batch cannot be unfolded");
+                }
+                Err(reason) => {
+                    let reason = format!("batch at byte {}: {reason}", at.position);
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+                }
             }
         }
         Ok(None)

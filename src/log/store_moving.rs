@@ -171,7 +171,10 @@ impl LogStore {
             // Where it starts must be known before anybody can read it.
             directory.write_checkpoints()?;
             self.options.disk.rename(copy.dir(), &path)?;
-            self.options.disk.sync_dir(directory.path())
+            self.options.disk.sync_dir(directory.path()).inspect_err(|_| {
+                // Two logs must not both go by this name.
+                let _ = self.options.disk.rename(&path, copy.dir());
+            })
         });
         named.map_err(|error| directory.health().explain(&path, error))?;
         let options = LogOptions {

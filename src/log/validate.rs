@@ -5,8 +5,8 @@
 //!
 //! Uncompressed records are always walked. Compressed ones are unfolded and
 //! walked, too, as Kafka does, if [`AppendRules::deep_check`] is on, or if a rule
-//! needs it: records of a compacted topic have keys, and another codec is written
-//! anew. Otherwise their checksum and their batch's header are believed, which
+//! needs it: records of a compacted topic have keys, a topic may bound how old
+//! they are, and another codec is written anew. Otherwise their checksum and their batch's header are believed, which
 //! saves most of a produce's CPU: the producer made both from the same records.
 //! In one point this is stricter than Kafka: offset deltas must be 0, 1, 2, …
 //! also where Kafka stores (uncompressed) or trips over (compressed) others.
@@ -66,6 +66,14 @@ impl AppendRules {
             deep_check: config.check_compressed_records,
             max_unfolded_bytes: MAX_UNFOLDED_BYTES,
         }
+    }
+
+    /// A batch's header does not tell what is asked for: keys, and times that must
+    /// not be too long ago (it has the largest, not the smallest).
+    fn need_each_record(&self) -> bool {
+        let bounded = self.timestamp_before_max_ms < i64::MAX;
+        let create_time = self.timestamp_type == TimestampType::CreateTime;
+        self.deep_check || self.compacted || (bounded && create_time)
     }
 }
 
@@ -222,7 +230,7 @@ impl Validation<'_> {
         }
         let max_timestamp = match source {
             Codec::None => self.walk(Records::new(header, self.batch.payload()))?,
-            _ if self.rules.deep_check || self.rules.compacted => self.walk_stream(source)?,
+            _ if self.rules.need_each_record() => self.walk_stream(source)?,
             _ => self.trust_header()?,
         };
         Ok(self.keep(max_timestamp))
@@ -799,5 +807,20 @@ mod tests {
             let _ = client(&hostile, &AppendRules { compression_type: gzip, ..rules });
             let _ = check_given(&hostile, AppendOrigin::Replication, LeaderEpoch(0), None);
         }
+    }
+
+    #[test]
+    fn compressed_records_are_looked_at_when_a_rule_is_about_each() {
+        let batch = batch_of(Codec::Gzip, &[NOW.0 - 100, NOW.0]);
+        let check = |before_max_ms| {
+            let rules = rules_of(|rules| {
+                rules.deep_check = false;
+                rules.timestamp_before_max_ms = before_max_ms;
+            });
+            validate(&batch, AppendOrigin::Client, &rules, NOW)
+        };
+        assert!(check(i64::MAX).is_ok());
+        assert!(check(100).is_ok());
+        assert!(matches!(check(99), Err(ValidateError::Refused(_))));
     }
 }

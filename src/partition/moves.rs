@@ -298,6 +298,11 @@ impl Moves {
             if progress.caught_up {
                 break;
             }
+            // What is missing cannot be read yet: after the last record that
+            // compaction left there is nothing until the next one comes.
+            if progress.bytes == 0 && !self.rest(self.limits.backoff) {
+                break;
+            }
         }
         Ok(())
     }
