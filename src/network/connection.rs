@@ -39,7 +39,7 @@ const READ_ROOM: usize = 16 * 1024;
 const COALESCED: usize = 64 * 1024;
 
 /// Bytes of requests and answers after which other connections have their turn.
-const STINT: usize = 256 * 1024;
+const STINT: usize = 64 * 1024;
 
 /// While memory is short, a large frame must bring [`PACE`] bytes per window.
 const WINDOW: Duration = Duration::from_secs(10);
