@@ -42,7 +42,7 @@ use crate::config::{Config, RuntimeConfig, keys};
 use crate::controller::{Controller, ControllerCloser, RegisterBroker};
 use crate::coordinator::GroupCoordinator;
 use crate::coordinator::group::GroupConfig;
-use crate::handlers::{self, BrokerParts, FetchSessions, ProducerIds};
+use crate::handlers::{self, BrokerParts, FetchSessions, MetadataAnswers, ProducerIds};
 use crate::log::store::LogStore;
 use crate::network::{Admissions, Dispatcher, Listener, Serving, Shared};
 use crate::partition::moves::{MoveLimits, Moves};
@@ -254,6 +254,7 @@ fn parts(
         ),
         groups: GroupCoordinator::new(node_id, GroupConfig::of(&config), machine.clock.clone()),
         producer_ids: ProducerIds::default(),
+        metadata_answers: MetadataAnswers::default(),
         features: features::supported(image),
         clock: machine.clock.clone(),
         random: machine.random.clone(),

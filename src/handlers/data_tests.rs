@@ -498,3 +498,20 @@ fn epochs_have_ends() {
     assert_eq!(end(0, 5), (0, -1, -1));
     assert_eq!(end(9, 0).0, ErrorCode::UnknownTopicOrPartition.code());
 }
+
+#[test]
+fn the_description_of_all_topics_is_given_again_until_they_change() {
+    let mut bench = Bench::start();
+    for number in 0..20 {
+        create(&mut bench.client, &format!("a-topic-with-a-name-of-some-length-{number}"));
+    }
+    let all = MetadataRequest { topics: None, ..Default::default() };
+    let first: MetadataResponse = bench.client.call(12, &all);
+    let again: MetadataResponse = bench.client.call(12, &all);
+    assert_eq!((first.topics.len(), &first), (21, &again));
+    let older: MetadataResponse = bench.client.call(9, &all);
+    assert!(older.topics.iter().all(|topic| topic.topic_id == TopicId::default()));
+    create(&mut bench.client, "another");
+    let changed: MetadataResponse = bench.client.call(12, &all);
+    assert_eq!(changed.topics.len(), 22);
+}

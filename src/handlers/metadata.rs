@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::metadata_answers::Question;
 use super::once::Named;
 use super::topic_view::{CLUSTER_OPERATIONS, NO_LEADER, TOPIC_OPERATIONS, View, ids, is_internal};
-use super::{RequestContext, auto_creation};
+use super::{Outcome, RequestContext, auto_creation};
 use crate::cluster::{ClusterImage, PartitionRegistration, Topic};
 use crate::config::keys;
 use crate::controller::invalid_name;
@@ -14,7 +15,7 @@ use crate::protocol::messages::metadata_request::MetadataRequest;
 use crate::protocol::messages::metadata_response::{
     MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
-use crate::protocol::{ErrorCode, Str};
+use crate::protocol::{ErrorCode, Message as _, Str, Writer};
 use crate::types::BrokerId;
 
 /// First version in which an empty list means no topic instead of all.
@@ -24,36 +25,54 @@ const TELLS_MISSING_LISTENER: i16 = 6;
 /// First version that may ask by topic id (KIP-516).
 const ASKS_BY_ID: i16 = 12;
 
-/// Answers from the image; topics that do not exist yet are created by the way.
-pub async fn handle(context: &RequestContext<'_>, request: MetadataRequest) -> MetadataResponse {
+/// Answers from the image, or as the last one was answered who asked the same of it;
+/// topics that do not exist yet are created by the way.
+pub async fn handle(
+    context: &RequestContext<'_>,
+    request: MetadataRequest,
+) -> Outcome<MetadataResponse> {
     let image = context.image();
     let view = View { image: &image, listener: &context.connection.listener.name };
-    let asked = match asked(&request, context.api_version, &image) {
-        Ok(asked) => asked,
-        Err(error) => return refusal(&request, error),
+    let question = Question {
+        request,
+        version: context.api_version,
+        listener: Arc::clone(&context.connection.listener),
+        controller: view.any_broker(&context.broker.random),
     };
-    let (mut topics, unknown) = describe(view, context.api_version, asked);
-    if !unknown.is_empty() {
-        let creates = request.allow_auto_topic_creation
-            && context.broker.config.current().get(keys::AUTO_CREATE_TOPICS_ENABLE);
-        let legal = unknown.iter().filter(|name| invalid_name(name).is_none());
-        let legal: Vec<String> = legal.map(ToString::to_string).collect();
-        if creates && !legal.is_empty() {
-            auto_creation::start(context, legal);
-        }
+    let kept = &context.broker.metadata_answers;
+    if let Some(body) = kept.get(&image, &question) {
+        return Outcome::Encoded(body);
+    }
+    let asked = match asked(&question.request, question.version, &image) {
+        Ok(asked) => asked,
+        Err(error) => return Outcome::Answer(refusal(&question.request, error)),
+    };
+    let (mut topics, unknown) = describe(view, question.version, asked);
+    let is_of_image_alone = unknown.is_empty();
+    if !is_of_image_alone {
+        create(context, &question.request, &unknown);
         topics.extend(unknown.into_iter().map(unknown_topic));
     }
-    if request.include_topic_authorized_operations {
-        for topic in topics.iter_mut().filter(|topic| topic.name.is_some()) {
-            topic.topic_authorized_operations = TOPIC_OPERATIONS;
-        }
+    let response = answer(context, view, &question, topics);
+    let mut body = Writer::new();
+    // What cannot be encoded is reported by those who try it next.
+    if !is_of_image_alone || response.encode(&mut body, question.version).is_err() {
+        return Outcome::Answer(response);
     }
-    let mut response = answer(context, view);
-    response.topics = topics;
-    if request.include_cluster_authorized_operations {
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS;
+    let body = body.into_bytes();
+    kept.keep(&image, question, &body);
+    Outcome::Encoded(body)
+}
+
+/// Has those of the topics created that may be.
+fn create(context: &RequestContext<'_>, request: &MetadataRequest, unknown: &[Str]) {
+    let creates = request.allow_auto_topic_creation
+        && context.broker.config.current().get(keys::AUTO_CREATE_TOPICS_ENABLE);
+    let legal = unknown.iter().filter(|name| invalid_name(name).is_none());
+    let legal: Vec<String> = legal.map(ToString::to_string).collect();
+    if creates && !legal.is_empty() {
+        auto_creation::start(context, legal);
     }
-    response
 }
 
 /// What the client wants to know about.
@@ -182,23 +201,35 @@ fn unknown_topic(name: Str) -> MetadataResponseTopic {
     }
 }
 
-fn answer(context: &RequestContext<'_>, view: View<'_>) -> MetadataResponse {
-    let brokers: Vec<_> = view
-        .brokers()
-        .map(|(broker, host, port)| MetadataResponseBroker {
-            node_id: broker.id.0,
-            host: host.into(),
-            port,
-            rack: broker.rack.as_ref().map(Into::into),
-            ..Default::default()
-        })
-        .collect();
-    MetadataResponse {
-        brokers,
-        cluster_id: Some((&context.broker.cluster_id).into()),
-        controller_id: view.any_broker(&context.broker.random),
+fn answer(
+    context: &RequestContext<'_>,
+    view: View<'_>,
+    question: &Question,
+    mut topics: Vec<MetadataResponseTopic>,
+) -> MetadataResponse {
+    let brokers = view.brokers().map(|(broker, host, port)| MetadataResponseBroker {
+        node_id: broker.id.0,
+        host: host.into(),
+        port,
+        rack: broker.rack.as_ref().map(Into::into),
         ..Default::default()
+    });
+    if question.request.include_topic_authorized_operations {
+        for topic in topics.iter_mut().filter(|topic| topic.name.is_some()) {
+            topic.topic_authorized_operations = TOPIC_OPERATIONS;
+        }
     }
+    let mut response = MetadataResponse {
+        brokers: brokers.collect(),
+        cluster_id: Some((&context.broker.cluster_id).into()),
+        controller_id: question.controller,
+        topics,
+        ..Default::default()
+    };
+    if question.request.include_cluster_authorized_operations {
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS;
+    }
+    response
 }
 
 fn refusal(request: &MetadataRequest, error: ErrorCode) -> MetadataResponse {

@@ -61,6 +61,7 @@ mod list_groups;
 mod list_offsets;
 mod list_partition_reassignments;
 mod metadata;
+mod metadata_answers;
 mod offset_commit;
 mod offset_delete;
 mod offset_fetch;
@@ -84,6 +85,7 @@ use tracing::{error, warn};
 
 pub use self::fetch_live::FetchSessions;
 pub use self::init_producer_id::ProducerIds;
+pub use self::metadata_answers::MetadataAnswers;
 use crate::cluster::{ClusterImage, VersionRange};
 use crate::config::RuntimeConfig;
 use crate::controller::Controller;
@@ -125,6 +127,8 @@ pub struct BrokerParts {
     pub groups: GroupCoordinator,
     /// Ids for producers.
     pub producer_ids: ProducerIds,
+    /// Answers that many clients are given.
+    pub metadata_answers: MetadataAnswers,
     /// Feature levels that this node can work with.
     pub features: BTreeMap<Arc<str>, VersionRange>,
     /// Time for stamps and deadlines.
@@ -179,6 +183,8 @@ fn not_here(context: &RequestContext<'_>, topic: &str, partition: i32) -> ErrorC
 pub enum Outcome<R> {
     /// This answer.
     Answer(R),
+    /// This answer, whose body is encoded already.
+    Encoded(Bytes),
     /// No answer, and the connection goes on.
     Silence,
     /// No answer, and the connection is closed; why, for the log.
@@ -221,6 +227,7 @@ macro_rules! answer {
             match $call.header.body(&mut $body) {
                 Ok(request) => match $module::handle(&$call.context(), request).await {
                     Outcome::Answer(response) => $call.reply(&response),
+                    Outcome::Encoded(body) => $call.reply_encoded(&body),
                     Outcome::Silence => Reply::Silence,
                     Outcome::Close(reason) => $call.close(&reason),
                 },
@@ -234,7 +241,7 @@ handlers! {
     Produce => outcome (produce), Broker;
     Fetch => (fetch), Broker;
     ListOffsets => (list_offsets), Broker;
-    Metadata => (metadata), Broker;
+    Metadata => outcome (metadata), Broker;
     OffsetCommit => (offset_commit), Broker;
     OffsetFetch => (offset_fetch), Broker;
     FindCoordinator => (find_coordinator), Broker;
@@ -342,6 +349,13 @@ impl Call {
                 Reply::Close
             }
         }
+    }
+
+    fn reply_encoded(&self, body: &Bytes) -> Reply {
+        let header = &self.header;
+        let mut writer = response::begin(header.api, header.api_version, header.correlation_id);
+        writer.put_shared(body);
+        Reply::Answer(writer.finish())
     }
 
     /// KIP-511: a client may not know any version that we know. The answer is one

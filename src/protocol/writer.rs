@@ -6,7 +6,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use crate::codec::EncodeError;
 use crate::values::{RawTaggedField, Records, Region};
 
-/// Record sets above this go out as a chunk of their own, not copied.
+/// Bytes from this number on go out as a chunk of their own, not copied.
 const COPY_BELOW: usize = 1024;
 
 /// A piece of an encoded message.
@@ -107,14 +107,20 @@ impl Writer {
         Ok(())
     }
 
+    /// Appends bytes as they are; many are not copied.
+    pub fn put_shared(&mut self, bytes: &Bytes) {
+        if bytes.len() < COPY_BELOW {
+            self.put(bytes);
+        } else {
+            self.close_buffer();
+            self.chunks.push(Chunk::Bytes(bytes.clone()));
+        }
+    }
+
     /// Appends a record set, without its length; large ones are not copied.
     pub fn put_records(&mut self, records: &Records) {
         match records {
-            Records::Bytes(bytes) if bytes.len() < COPY_BELOW => self.put(bytes),
-            Records::Bytes(bytes) => {
-                self.close_buffer();
-                self.chunks.push(Chunk::Bytes(bytes.clone()));
-            }
+            Records::Bytes(bytes) => self.put_shared(bytes),
             Records::Regions(regions) => {
                 for region in regions.iter().filter(|region| region.len > 0) {
                     self.close_buffer();
