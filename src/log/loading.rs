@@ -43,10 +43,11 @@ impl Log {
         }
         let explain = |error| health.explain(dir, error);
         folder.files.disk().create_dir_all(dir).map_err(explain)?;
-        let found = read_topic_id(&folder).map_err(explain)?;
-        if let (Some(expected), Some(found)) = (options.topic_id, found)
-            && expected != found
+        let found = read_topic_id(&folder);
+        if let (Some(expected), Ok(Some(found))) = (options.topic_id, &found)
+            && expected != *found
         {
+            let found = *found;
             return Err(LogError::InconsistentTopicId { path: dir.to_owned(), expected, found });
         }
         Loader::load(folder, options, found).map_err(explain)
@@ -57,13 +58,22 @@ impl Loader {
     fn load(
         folder: Arc<Folder>,
         options: LogOptions,
-        topic_id: Option<TopicId>,
+        topic_id: io::Result<Option<TopicId>>,
     ) -> io::Result<(Log, RecoveryReport)> {
         let files = sweep(&folder)?;
         let (segments, snapshots) = sort_files(&folder, files, &options)?;
+        let topic_id = match topic_id {
+            // It was on its way to the disk when the machine went down; before the
+            // first record it is there.
+            Err(error) if is_damage(&error) && segments.values().all(|s| s.size() == 0) => {
+                tracing::warn!(dir = %folder.path.display(), %error, "an empty log does not know its topic");
+                None
+            }
+            other => other?,
+        };
         let mut report = RecoveryReport::default();
         let epochs = match EpochFile::load(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Err(error) if is_damage(&error) => {
                 tracing::warn!(dir = %folder.path.display(), %error, "leader epochs are rebuilt");
                 report.epochs_rebuilt = true;
                 EpochFile::empty(&folder)
@@ -127,6 +137,10 @@ impl Loader {
         log.marks.set_high_watermark(self.options.high_watermark.min(log_end).max(log_start));
         Ok((log, self.report))
     }
+}
+
+fn is_damage(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::InvalidData
 }
 
 /// Removes what was on its way out, and finishes what was on its way in.
@@ -204,7 +218,7 @@ fn swapped_range(
                 Ok(None) => break,
                 // It was synced before it got this name; the disk has lost something
                 // since. What can be read of it counts.
-                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                Err(error) if is_damage(&error) => {
                     tracing::warn!(dir = %folder.path.display(), name = file.name(), %error, "compacted segment is damaged");
                     break;
                 }

@@ -141,8 +141,7 @@ pub fn write_epochs(folder: &Folder, epochs: &Epochs) -> io::Result<()> {
 
 /// The topic id in `partition.metadata`; `None` when there is no such file.
 pub fn read_topic_id(folder: &Folder) -> io::Result<Option<TopicId>> {
-    // An empty one was on its way to the disk when the machine went down.
-    let text = read_text(folder, PARTITION_METADATA)?.filter(|text| !text.is_empty());
+    let text = read_text(folder, PARTITION_METADATA)?;
     text.map(|text| {
         decode_partition_metadata(&text)
             .map_err(|error| invalid(format!("{PARTITION_METADATA}: {error}")))

@@ -189,6 +189,23 @@ fn a_kill_at_any_moment_of_the_stop_loses_nothing() {
 }
 
 #[test]
+fn a_torn_topic_id_costs_a_log_without_records_its_place_and_keeps_another_shut() {
+    let site = Site::new(&["/a"]);
+    let (store, _) = site.loaded();
+    let held = [take(&store, 0), take(&store, 1)];
+    fill(&mut held[1].0.lock(), 3);
+    drop((held, store));
+    site.disk.process_killed();
+    for log in ["/a/t-0", "/a/t-1"] {
+        site.disk.tamper(&Path::new(log).join("partition.metadata"), |bytes| bytes.truncate(20));
+    }
+    let (store, report) = site.loaded();
+    assert_eq!((report.logs, report.strays, report.unusable.len()), (0, 1, 1));
+    assert_eq!(report.unusable[0].0, name(1));
+    assert_eq!(take(&store, 0).0.lock().log_end_offset(), Offset(0));
+}
+
+#[test]
 fn a_directory_in_use_or_of_somebody_else_is_refused() {
     let site = Site::new(&["/a", "/b"]);
     let store = site.open().unwrap();
