@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::side_files::{self, TopicIdFile};
 use super::{Log, LogError};
 use crate::sys::disk::{Disk, DiskFile};
 use crate::types::Offset;
@@ -141,53 +142,79 @@ impl Log {
     /// trimmed, producers noted at the log end, all synced. The log can be used
     /// no more.
     pub fn close_clean(&mut self) -> Result<(), LogError> {
-        if self.retired {
-            return Ok(());
+        if self.close_unsynced()? {
+            self.sync_closed()?;
+            self.closed_durably();
         }
-        self.check_online()?;
-        let closed = self.close_files();
-        self.retired = true;
-        closed.map_err(|error| self.explain(error))
+        Ok(())
     }
 
-    fn close_files(&mut self) -> io::Result<()> {
-        if self.settled {
+    /// The first third of [`Self::close_clean`]: all is written; false when nothing
+    /// of it needs to be synced.
+    pub(super) fn close_unsynced(&mut self) -> Result<bool, LogError> {
+        if self.retired {
+            return Ok(false);
+        }
+        self.check_online()?;
+        let written = if self.settled { Ok(()) } else { self.write_rest() };
+        self.retired = true;
+        written.map_err(|error| self.explain(error))?;
+        Ok(!self.settled)
+    }
+
+    fn write_rest(&mut self) -> io::Result<()> {
+        self.note_topic_id()?;
+        if self.never_had_a_record() {
+            // There is nothing else to keep.
             return Ok(());
         }
-        if self.topic_id_unwritten && self.log_end == Offset::ZERO {
-            // It never had a record: there is nothing else to keep.
-            self.write_topic_id()?;
-            self.settled = true;
-            return Ok(());
-        }
+        self.epochs.write()?;
         self.producers.take_snapshot()?;
-        self.active.seal()?;
-        let end = self.log_end;
-        let flush = self.collect_flush(end)?;
+        self.active.seal()
+    }
+
+    /// The second third, by itself; syncing all of the directory does it as well.
+    pub(super) fn sync_closed(&mut self) -> Result<(), LogError> {
+        self.sync_rest().map_err(|error| self.explain(error))
+    }
+
+    fn sync_rest(&mut self) -> io::Result<()> {
+        if self.never_had_a_record() {
+            return self.write_topic_id();
+        }
         let mut files = Vec::new();
         self.active.files_to_sync(true, &mut files)?;
-        flush.run()?;
-        files.iter().try_for_each(|file| file.sync())?;
-        self.recovery_point = end;
+        self.collect_flush(self.log_end)?.run()?;
+        files.iter().try_for_each(|file| file.sync())
+    }
+
+    /// The last third: what was written is synced.
+    pub(super) fn closed_durably(&mut self) {
+        self.recovery_point = self.log_end;
         self.settled = true;
         self.publish_marks();
-        Ok(())
+    }
+
+    fn never_had_a_record(&self) -> bool {
+        self.topic_id_file != TopicIdFile::Durable && self.log_end == Offset::ZERO
     }
 
     /// Notes the topic's id beside a log that is new: without it a log that never
     /// had a record would be a stray after a crash. It is made durable before the
     /// first append.
-    pub(super) fn note_topic_id(&self) -> io::Result<()> {
-        match self.topic_id.filter(|_| self.topic_id_unwritten) {
-            Some(topic_id) => super::side_files::note_topic_id(&self.folder, topic_id),
-            None => Ok(()),
+    pub(super) fn note_topic_id(&mut self) -> io::Result<()> {
+        if let (Some(topic_id), TopicIdFile::Missing) = (self.topic_id, self.topic_id_file) {
+            side_files::note_topic_id(&self.folder, topic_id)?;
+            self.topic_id_file = TopicIdFile::Noted;
         }
+        Ok(())
     }
 
     pub(super) fn write_topic_id(&mut self) -> io::Result<()> {
-        if let Some(topic_id) = self.topic_id.filter(|_| self.topic_id_unwritten) {
-            super::side_files::write_topic_id(&self.folder, topic_id)?;
-            self.topic_id_unwritten = false;
+        if self.topic_id_file != TopicIdFile::Durable && self.topic_id.is_some() {
+            self.note_topic_id()?;
+            side_files::sync_topic_id(&self.folder)?;
+            self.topic_id_file = TopicIdFile::Durable;
         }
         Ok(())
     }

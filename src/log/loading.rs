@@ -15,7 +15,7 @@ use super::files::Folder;
 use super::producer_files::ProducerFiles;
 use super::recovery::RecoveryReport;
 use super::segment::{Segment, SegmentFiles};
-use super::side_files::{EpochFile, read_topic_id};
+use super::side_files::{EpochFile, TopicIdFile, read_topic_id};
 use super::{Log, LogError, LogKind, LogMarks, LogOptions};
 use crate::types::{Offset, TopicId};
 
@@ -106,7 +106,6 @@ impl Loader {
         self.epochs.truncate_from_start(log_start);
         let was_clean = clean && kind == LogKind::Partition;
         let recovery_point = if was_clean { log_end } else { recovery_point.min(log_end) };
-        let id = topic_id.or(self.options.topic_id);
         let log = Log {
             folder: self.folder,
             config,
@@ -114,9 +113,13 @@ impl Loader {
             clock,
             health,
             rewound,
-            // Where nothing was appended yet, the file may not be durable.
-            topic_id_unwritten: id.is_some() && (topic_id.is_none() || log_end == first),
-            topic_id: id,
+            topic_id_file: match topic_id {
+                None => TopicIdFile::Missing,
+                // Where nothing was appended yet.
+                Some(_) if log_end == first => TopicIdFile::Noted,
+                Some(_) => TopicIdFile::Durable,
+            },
+            topic_id: topic_id.or(self.options.topic_id),
             closed: self.segments,
             active,
             log_start,

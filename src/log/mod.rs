@@ -79,7 +79,7 @@ pub use self::read::{FileSlice, LogSlice, OffsetSpec};
 pub use self::recovery::RecoveryReport;
 pub use self::segment::TimestampAndOffset;
 use self::segment::{IndexRules, Segment};
-use self::side_files::EpochFile;
+use self::side_files::{EpochFile, TopicIdFile};
 pub use self::txn_index::AbortedTransaction;
 pub use self::validate::AppendRules;
 use crate::sys::clock::Clock;
@@ -144,8 +144,7 @@ pub struct Log {
     health: Arc<DirectoryHealth>,
     rewound: Option<Arc<dyn Rewound>>,
     topic_id: Option<TopicId>,
-    /// `partition.metadata` is still to be written: before the first batch.
-    topic_id_unwritten: bool,
+    topic_id_file: TopicIdFile,
     closed: BTreeMap<Offset, Segment>,
     active: Segment,
     log_start: Offset,

@@ -149,16 +149,28 @@ pub fn read_topic_id(folder: &Folder) -> io::Result<Option<TopicId>> {
     .transpose()
 }
 
-/// Writes `partition.metadata` without waiting for the disk: it outlives this
-/// process, though perhaps not the machine.
+/// How far `partition.metadata` has come. It is durable before the first batch is
+/// appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TopicIdFile {
+    /// Not written.
+    Missing,
+    /// It outlives this process, though perhaps not the machine.
+    Noted,
+    /// Synced.
+    Durable,
+}
+
+/// Writes `partition.metadata` without waiting for the disk.
 pub fn note_topic_id(folder: &Folder, topic_id: TopicId) -> io::Result<()> {
     let text = encode_partition_metadata(topic_id);
     let path = folder.path.join(PARTITION_METADATA);
     replace_file_unsynced(&**folder.files.disk(), &path, text.as_bytes())
 }
 
-/// Writes `partition.metadata`, durably.
-pub fn write_topic_id(folder: &Folder, topic_id: TopicId) -> io::Result<()> {
-    let text = encode_partition_metadata(topic_id);
-    replace_file(&**folder.files.disk(), &folder.path.join(PARTITION_METADATA), text.as_bytes())
+/// Makes `partition.metadata` durable.
+pub fn sync_topic_id(folder: &Folder) -> io::Result<()> {
+    let disk = folder.files.disk();
+    disk.open(&folder.path.join(PARTITION_METADATA), Open::Read)?.sync()?;
+    disk.sync_dir(&folder.path)
 }

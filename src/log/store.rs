@@ -355,7 +355,7 @@ impl LogStore {
             clean: true,
             ..self.log_options(&directory, config)
         };
-        let (log, _) = Log::open(&path, options)?;
+        let (mut log, _) = Log::open(&path, options)?;
         if let Err(reason) = log.note_topic_id() {
             tracing::warn!("The topic id of {name} is not written yet: {reason}");
         }

@@ -85,7 +85,7 @@ impl LogStore {
             clean: true,
             ..self.log_options(directory, source.config().clone())
         };
-        let (log, _) = Log::open(&path, options)?;
+        let (mut log, _) = Log::open(&path, options)?;
         log.note_topic_id().map_err(|error| directory.health().explain(&path, error))?;
         tracing::info!("Created log for partition {name} in {}", path.display());
         Ok(self.host_future(directory, name, log))

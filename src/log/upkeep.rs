@@ -4,10 +4,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
+
 use super::directory::LogDirectory;
 use super::store::{LogStore, Owner};
-use super::{Log, LogMarks};
+use super::{Log, LogError, LogMarks};
 use crate::types::TopicPartition;
+
+/// Logs of a directory that a stop syncs one by one; when more have something to be
+/// synced, all of the volume is.
+const SYNCED_ONE_BY_ONE: usize = 16;
 
 impl LogStore {
     /// Lets go what retention allows: each `log.retention.check.interval.ms`.
@@ -117,31 +123,11 @@ impl LogStore {
     /// says so, with the epoch that the controller gave this broker. Directories
     /// where something fails get no marker and are checked at the next start.
     pub fn close_clean(&self, broker_epoch: i64) {
-        let names = self.names_where(|_| true);
-        let next = AtomicUsize::new(0);
-        let work = || {
-            while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let mut closed = false;
-                self.with_log(name, |log| {
-                    closed = log
-                        .close_clean()
-                        .inspect_err(|error| {
-                            tracing::error!(partition = %name, %error, "log cannot be closed");
-                        })
-                        .is_ok();
-                });
-                if !closed && let Some(directory) = self.directory(name) {
-                    directory.not_clean();
-                }
-            }
-        };
-        let threads = self.options.recovery_threads_per_dir * self.directories.len().max(1);
-        std::thread::scope(|scope| {
-            (1..threads.clamp(1, names.len().max(1))).for_each(|_| drop(scope.spawn(work)));
-            work();
-        });
+        let written = self.close_unsynced();
         self.close_futures();
         for directory in self.online() {
+            let here = written.iter().filter(|(_, of)| Arc::ptr_eq(of, directory));
+            self.sync_closed(directory, &here.map(|(name, _)| name).collect::<Vec<_>>());
             let _ = directory.attempt(|| {
                 directory.write_high_watermarks()?;
                 directory.write_recovery_points()?;
@@ -150,6 +136,57 @@ impl LogStore {
                     directory.write_clean_shutdown(broker_epoch)?;
                 }
                 Ok(())
+            });
+        }
+    }
+
+    /// Closes all logs, on some threads; those that have something to be synced,
+    /// with their directories.
+    fn close_unsynced(&self) -> Vec<(TopicPartition, Arc<LogDirectory>)> {
+        let names = self.names_where(|_| true);
+        let next = AtomicUsize::new(0);
+        let unsynced = Mutex::new(Vec::new());
+        let work = || {
+            while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let Some(directory) = self.directory(name) else { continue };
+                let mut closed = None;
+                self.with_log(name, |log| closed = Some(log.close_unsynced()));
+                match closed {
+                    Some(Ok(false)) => {}
+                    Some(Ok(true)) => unsynced.lock().push((name.clone(), directory)),
+                    Some(Err(error)) => not_closed(name, &directory, &error),
+                    None => directory.not_clean(),
+                }
+            }
+        };
+        let threads = self.options.recovery_threads_per_dir * self.directories.len().max(1);
+        std::thread::scope(|scope| {
+            (1..threads.clamp(1, names.len().max(1))).for_each(|_| drop(scope.spawn(work)));
+            work();
+        });
+        unsynced.into_inner()
+    }
+
+    /// Makes closed logs durable: a few one by one, for the volume may hold much that
+    /// is not ours; many at once.
+    fn sync_closed(&self, directory: &LogDirectory, names: &[&TopicPartition]) {
+        let at_once = names.len() > SYNCED_ONE_BY_ONE;
+        let synced = directory.attempt(|| match at_once {
+            true => self.options.disk.sync_all_below(directory.path()),
+            false => Ok(()),
+        });
+        if let Err(error) = synced {
+            tracing::error!(dir = %directory.path().display(), %error, "logs cannot be closed");
+            directory.not_clean();
+            return;
+        }
+        for name in names {
+            self.with_log(name, |log| {
+                let synced = if at_once { Ok(()) } else { log.sync_closed() };
+                match synced {
+                    Ok(()) => log.closed_durably(),
+                    Err(error) => not_closed(name, directory, &error),
+                }
             });
         }
     }
@@ -190,4 +227,9 @@ impl LogStore {
             loaded.lock().iter_mut().for_each(act);
         }
     }
+}
+
+fn not_closed(name: &TopicPartition, directory: &LogDirectory, error: &LogError) {
+    tracing::error!(partition = %name, %error, "log cannot be closed");
+    directory.not_clean();
 }

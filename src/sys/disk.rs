@@ -52,6 +52,10 @@ pub trait Disk: Send + Sync + Debug + 'static {
     fn remove_dir_all(&self, path: &Path) -> io::Result<()>;
     /// Makes names created, renamed and removed in this directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
+    /// Makes all that is below this directory durable at once, contents and names,
+    /// and with it whatever else the volume holds: for so many files that syncing
+    /// them one by one takes longer.
+    fn sync_all_below(&self, path: &Path) -> io::Result<()>;
     /// Total and usable bytes of the volume that holds the path.
     fn space(&self, path: &Path) -> io::Result<(u64, u64)>;
     /// Takes an exclusive lock on a file (created when missing) that ends with

@@ -145,7 +145,7 @@ impl MemoryDisk {
         let contents = self.volume.lock().file(path).unwrap();
         let mut contents = contents.lock();
         change(&mut contents.now);
-        contents.synced = contents.now.clone();
+        contents.sync();
     }
 
     /// A file's bytes as a process sees them.
@@ -156,6 +156,10 @@ impl MemoryDisk {
 }
 
 impl Contents {
+    fn sync(&mut self) {
+        self.synced.clone_from(&self.now);
+    }
+
     fn lose(&mut self, dice: &Random) {
         let (short, long) =
             (self.synced.len().min(self.now.len()), self.synced.len().max(self.now.len()));
@@ -361,6 +365,25 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
+    fn sync_all_below(&self, path: &Path) -> io::Result<()> {
+        let path = normal(path);
+        let mut volume = self.volume.lock();
+        // What is broken further down breaks this, too.
+        let broken = volume.fault.as_ref().map(|fault| fault.under.clone());
+        let broken = broken.filter(|under| under.starts_with(&path));
+        volume.mutate_name(&broken.unwrap_or_else(|| path.clone()))?;
+        if !volume.directories.contains_key(&path) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        for (at, directory) in &mut volume.directories {
+            if at.starts_with(&path) {
+                directory.history.clear();
+                directory.files.values().for_each(|contents| contents.lock().sync());
+            }
+        }
+        Ok(())
+    }
+
     fn space(&self, _: &Path) -> io::Result<(u64, u64)> {
         Ok((1 << 40, 1 << 39))
     }
@@ -456,8 +479,7 @@ impl DiskFile for MemoryFile {
     fn sync(&self) -> io::Result<()> {
         // A file that was opened to read may be synced all the same, as in POSIX.
         self.volume.lock().mutate(&self.path).map_err(|(error, _)| error)?;
-        let mut contents = self.contents.lock();
-        contents.synced = contents.now.clone();
+        self.contents.lock().sync();
         Ok(())
     }
 
@@ -523,6 +545,27 @@ mod tests {
             vanished |= !disk.exists(Path::new("/d/f"));
         }
         assert!(vanished);
+    }
+
+    #[test]
+    fn all_that_is_below_a_directory_can_be_synced_at_once() {
+        for seed in 0..16 {
+            let disk = disk_with_dir();
+            disk.create_dir_all(Path::new("/d/e")).unwrap();
+            disk.create_dir_all(Path::new("/other")).unwrap();
+            for path in ["/d/f", "/d/e/g"] {
+                let file = disk.open(Path::new(path), Open::Create).unwrap();
+                file.write_at(&[1; 600], 0).unwrap();
+            }
+            disk.break_with(Fault::read_only().under("/d/e"));
+            disk.sync_all_below(Path::new("/d")).unwrap_err();
+            disk.sync_all_below(Path::new("/other")).unwrap();
+            disk.heal();
+            disk.sync_all_below(Path::new("/d")).unwrap();
+            disk.power_lost(&Random::from_seed(seed));
+            assert_eq!(disk.bytes(Path::new("/d/f")), [1; 600]);
+            assert_eq!(disk.bytes(Path::new("/d/e/g")), [1; 600]);
+        }
     }
 
     #[test]

@@ -85,6 +85,11 @@ impl Disk for RealDisk {
         File::open(path)?.sync_all()
     }
 
+    fn sync_all_below(&self, path: &Path) -> io::Result<()> {
+        // Since Linux 5.8 it tells of what could not be written.
+        Ok(rustix::fs::syncfs(File::open(path)?)?)
+    }
+
     fn space(&self, path: &Path) -> io::Result<(u64, u64)> {
         let volume = rustix::fs::statvfs(path)?;
         let unit = volume.f_frsize;

@@ -206,6 +206,38 @@ fn a_torn_topic_id_costs_a_log_without_records_its_place_and_keeps_another_shut(
 }
 
 #[test]
+fn a_power_failure_at_any_moment_of_the_stop_breaks_no_promise() {
+    // Few logs are synced one by one, many at once.
+    for logs in [3, 20] {
+        for point in 0.. {
+            assert!(point < 1000, "the stop never ends");
+            let site = Site::new(&["/a"]);
+            let (store, _) = site.loaded();
+            let held = (0..logs).map(|partition| take(&store, partition)).collect::<Vec<_>>();
+            fill(&mut held[0].0.lock(), 12);
+            fill(&mut held[1].0.lock(), 5);
+            held[1].0.lock().flush(Offset(5)).unwrap();
+            site.disk.break_with(Fault::stop(point));
+            store.close_clean(7);
+            let stopped = store.directories()[0].health().is_online();
+            drop((held, store));
+            site.disk.power_lost(&Random::from_seed(point));
+            let (store, report) = site.loaded();
+            assert!(report.unusable.is_empty(), "{point}: {:?}", report.unusable);
+            if stopped || store.previous_broker_epoch() == 7 {
+                assert_eq!((report.recovered, report.strays), (0, 0), "{point}");
+                assert_eq!(report.logs, logs as usize);
+                assert_eq!(read_all(&take(&store, 0).0.lock()), values(0..12), "{point}");
+            }
+            assert_eq!(read_all(&take(&store, 1).0.lock()), values(0..5), "{point}");
+            if stopped {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
 fn a_directory_in_use_or_of_somebody_else_is_refused() {
     let site = Site::new(&["/a", "/b"]);
     let store = site.open().unwrap();
