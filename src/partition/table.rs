@@ -5,6 +5,7 @@
 //! one place only, the deltas of the cluster's image: logs are created, led,
 //! followed and deleted as the metadata log says.
 
+use std::cell::LazyCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -116,14 +117,14 @@ impl PartitionTable {
             self.delete_topic(&mut topics, topic);
         }
         for of_topic in delta.changed_partitions.chunk_by(|a, b| a.topic_id == b.topic_id) {
+            let Some(ChangedPartition { topic, topic_id, .. }) = of_topic.first() else { continue };
+            let config = LazyCell::new(|| self.log_config(image, topic));
             let hosted = of_topic.iter().map(|change| {
-                let hosted = self.change(&topics, change, image);
+                let hosted = self.change(&topics, change, || Arc::clone(&config));
                 (change.partition, hosted)
             });
             let hosted = hosted.collect();
-            if let Some(first) = of_topic.first() {
-                topics.put(&first.topic, first.topic_id, hosted);
-            }
+            topics.put(topic, *topic_id, hosted);
         }
         self.topics.store(Arc::new(topics));
         self.reconfigure(delta, image);
@@ -135,7 +136,16 @@ impl PartitionTable {
         topics.remove(&replicas);
     }
 
-    fn change(&self, topics: &Topics, change: &ChangedPartition, image: &ClusterImage) -> Hosted {
+    fn log_config(&self, image: &ClusterImage, topic: &str) -> Arc<LogConfig> {
+        Arc::new((self.surroundings.log_configs)(image, topic))
+    }
+
+    fn change(
+        &self,
+        topics: &Topics,
+        change: &ChangedPartition,
+        config: impl Fn() -> Arc<LogConfig>,
+    ) -> Hosted {
         let name = TopicPartition::new(Arc::clone(&change.topic), change.partition);
         let existing = topics
             .by_id
@@ -147,7 +157,7 @@ impl PartitionTable {
             self.delete(existing.iter());
             return Hosted::Elsewhere;
         }
-        match self.host(existing, &name, change, image) {
+        match self.host(existing, &name, change, config) {
             Ok(partition) => Hosted::Online(partition),
             Err(error) => {
                 tracing::error!(partition = %name, %error, "partition is offline");
@@ -161,16 +171,15 @@ impl PartitionTable {
         existing: Option<Arc<Partition>>,
         name: &TopicPartition,
         change: &ChangedPartition,
-        image: &ClusterImage,
+        config: impl Fn() -> Arc<LogConfig>,
     ) -> Result<Arc<Partition>, LogError> {
         let partition = match existing {
             Some(partition) => partition,
             None => {
-                let Surroundings { local, store, log_configs, clock, .. } = &self.surroundings;
-                let config = Arc::new(log_configs(image, &name.topic));
+                let Surroundings { local, store, clock, .. } = &self.surroundings;
                 let all_there = store.online().count() == store.directories().len();
                 let place = place(&change.after, *local, all_there);
-                let log = store.open_log(name, change.topic_id, config, place)?;
+                let log = store.open_log(name, change.topic_id, config(), place)?;
                 let clock = Arc::clone(clock);
                 let partition = Partition::new(name.clone(), *local, clock, log);
                 let holder: Arc<dyn LogHolder> = partition.clone();
@@ -201,7 +210,7 @@ impl PartitionTable {
     fn reconfigure(&self, delta: &ClusterDelta, image: &ClusterImage) {
         let topics = self.topics.load();
         let give = |topic: &Replicas| {
-            let config = Arc::new((self.surroundings.log_configs)(image, &topic.name));
+            let config = self.log_config(image, &topic.name);
             for partition in topic.partitions.iter().filter_map(Hosted::online) {
                 partition.set_config(Arc::clone(&config));
             }
