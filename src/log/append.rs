@@ -281,7 +281,7 @@ impl Log {
         let new = Segment::create(&self.folder, base, now)?;
         let old = std::mem::replace(&mut self.active, new);
         tracing::debug!(dir = %self.folder.path.display(), %base, "rolled a new segment");
-        self.closed.insert(old.base(), old);
+        self.closed.insert(old.base(), Box::new(old));
         self.settled = false;
         self.roll_jitter = jitter(self.config.segment_jitter_ms, base, now);
         self.producers.move_end(base);

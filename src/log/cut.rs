@@ -46,7 +46,7 @@ impl Log {
         // From the end, so that a crash leaves no gap.
         while self.active.base() > offset {
             let Some((_, previous)) = self.closed.pop_last() else { break };
-            let segment = std::mem::replace(&mut self.active, previous);
+            let segment = std::mem::replace(&mut self.active, *previous);
             self.log_end = segment.base();
             self.doom(segment)?;
         }
@@ -71,7 +71,7 @@ impl Log {
     fn restart_files(&mut self, offset: Offset) -> io::Result<()> {
         self.rewind(offset.min(self.recovery_point))?;
         while let Some((_, previous)) = self.closed.pop_last() {
-            let segment = std::mem::replace(&mut self.active, previous);
+            let segment = std::mem::replace(&mut self.active, *previous);
             self.log_end = segment.base();
             self.doom(segment)?;
         }
@@ -170,7 +170,7 @@ impl Log {
             let next = self.first_base();
             tracing::info!(dir = %self.folder.path.display(), %base, size = segment.size(), ?reason, "deleting segment");
             self.move_log_start(next.max(self.log_start));
-            self.doom(segment)?;
+            self.doom(*segment)?;
             gone += 1;
         }
         self.epochs.write()?;
@@ -217,7 +217,7 @@ impl Log {
         if !none && self.producers.end() < end {
             let from = self.producers.end();
             let first = self.closed.range(..=from).next_back().map_or(from, |(base, _)| *base);
-            let closed = self.closed.range(first..).map(|(_, segment)| segment);
+            let closed = self.closed.range(first..).map(|(_, segment)| &**segment);
             for segment in closed.chain([&self.active]) {
                 replay_segment(segment, &mut self.producers, end)?;
             }

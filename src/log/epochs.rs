@@ -76,6 +76,10 @@ impl Epochs {
         let kept =
             self.entries.len() - self.entries.iter().rev().take_while(|e| contradicts(e)).count();
         self.entries.truncate(kept);
+        if self.entries.is_empty() {
+            // Most logs have one for long.
+            self.entries.reserve_exact(1);
+        }
         self.entries.push(EpochEntry { epoch, start_offset });
         true
     }

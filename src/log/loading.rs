@@ -120,7 +120,7 @@ impl Loader {
                 Some(_) => TopicIdFile::Durable,
             },
             topic_id: topic_id.or(self.options.topic_id),
-            closed: self.segments,
+            closed: self.segments.into_iter().map(|(base, closed)| (base, closed.into())).collect(),
             active,
             log_start,
             log_end,

@@ -145,7 +145,9 @@ pub struct Log {
     rewound: Option<Arc<dyn Rewound>>,
     topic_id: Option<TopicId>,
     topic_id_file: TopicIdFile,
-    closed: BTreeMap<Offset, Segment>,
+    /// In boxes: a map of the segments themselves has room for a dozen even when it
+    /// is empty again, and most logs have none.
+    closed: BTreeMap<Offset, Box<Segment>>,
     active: Segment,
     log_start: Offset,
     log_end: Offset,
@@ -257,7 +259,7 @@ impl Log {
 
     /// All segments in order; the last is the active one.
     pub fn segments(&self) -> impl Iterator<Item = &Segment> {
-        self.closed.values().chain([&self.active])
+        self.closed.values().map(|segment| &**segment).chain([&self.active])
     }
 
     /// The log is given up: its directory is about to be renamed or removed.

@@ -187,7 +187,7 @@ impl Log {
     /// of the next one (the log end after the last).
     fn segments_from(&self, offset: Offset) -> impl Iterator<Item = (&Segment, Offset)> {
         let first = self.closed.range(..=offset).next_back().map_or(offset, |(base, _)| *base);
-        let closed = self.closed.range(first..).map(|(_, segment)| segment);
+        let closed = self.closed.range(first..).map(|(_, segment)| &**segment);
         let segments = closed.chain([&self.active]);
         let ends = self.closed.range(first..).skip(1).map(|(base, _)| *base);
         let last = self.closed.range(first..).next().map(|_| self.active.base());

@@ -70,7 +70,7 @@ impl Log {
         let first_dirty = offsets.first_dirty();
         let dirty_base = self.closed.range(..=first_dirty).next_back();
         let dirty_base = dirty_base.map_or(first_dirty, |(base, _)| *base);
-        let dirty = || self.closed.range(dirty_base..).map(|(_, segment)| segment);
+        let dirty = || self.closed.range(dirty_base..).map(|(_, segment)| &**segment);
         // Files are only opened for settings that are in use.
         let mut too_young = None;
         if config.min_compaction_lag_ms > 0 {
@@ -84,7 +84,7 @@ impl Log {
             let firsts = firsts.collect::<io::Result<Vec<_>>>()?;
             overdue = is_overdue(firsts.into_iter().flatten(), now, config.max_compaction_lag_ms);
         }
-        let sizes = self.closed.values().map(Segment::sizes).collect::<Vec<_>>();
+        let sizes = self.closed.values().map(|segment| segment.sizes()).collect::<Vec<_>>();
         Ok(Candidate::measure(&sizes, offsets, too_young, overdue))
     }
 
@@ -99,7 +99,7 @@ impl Log {
         let now = self.clock.wall();
         let view = |segment: &Segment| segment.view(&self.folder, now);
         let until = candidate.first_uncleanable;
-        let later = self.closed.range(until..).map(|(_, segment)| segment).chain([&self.active]);
+        let later = self.closed.range(until..).map(|(_, segment)| &**segment).chain([&self.active]);
         let producers = self.producers().iter().map(|(producer_id, entry)| {
             let offset = entry.batches().last().map(|batch| batch.last_offset);
             (producer_id, LastOfProducer { offset, epoch: entry.epoch })
@@ -160,9 +160,9 @@ impl Log {
         let due = self.deletion_time();
         for original in originals {
             let old = self.closed.remove(&original.base);
-            self.doomed.extend(old.map(|segment| Doomed { segment, due }));
+            self.doomed.extend(old.map(|segment| Doomed { segment: *segment, due }));
         }
-        self.closed.extend(compacted.into_iter().map(|segment| (segment.base(), segment)));
+        self.closed.extend(compacted.into_iter().map(|segment| (segment.base(), segment.into())));
         for original in originals {
             if !self.closed.contains_key(&original.base) {
                 self.producers.forget_snapshot(original.base)?;
