@@ -8,10 +8,13 @@
 //! for ever, and memory stays below the limit plus one frame. A connection that
 //! stalls while others wait is closed (see `connection.rs`).
 
+use std::io;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+
+use super::rooms::{Room, Rooms};
 
 /// Bytes that frames of all connections may take together.
 #[derive(Debug)]
@@ -20,6 +23,7 @@ pub struct Budget {
     frames: usize,
     state: Mutex<State>,
     freed: Notify,
+    rooms: Arc<Rooms>,
 }
 
 #[derive(Debug, Default)]
@@ -35,7 +39,8 @@ struct State {
 impl Budget {
     /// A budget of `limit` bytes in at most `frames` frames.
     pub fn new(limit: usize, frames: usize) -> Arc<Self> {
-        Arc::new(Self { limit, frames, state: Mutex::default(), freed: Notify::new() })
+        let (state, freed, rooms) = Default::default();
+        Arc::new(Self { limit, frames, state, freed, rooms })
     }
 
     /// A lease that holds nothing yet.
@@ -100,6 +105,11 @@ impl Lease {
     /// True when the lease has at least `bytes`: its owner waits for no budget.
     pub fn holds(&self, bytes: usize) -> bool {
         self.held >= bytes
+    }
+
+    /// Where a frame of `size` bytes goes as the lease grows.
+    pub fn room(&self, size: usize) -> io::Result<Room> {
+        self.budget.rooms.take(size)
     }
 
     /// Gives everything back.

@@ -27,7 +27,7 @@ use tokio::sync::watch;
 use tracing::{debug, warn};
 
 use super::budget::{Budget, Lease};
-use super::frame::{FREE_ROOM, FrameError, Front, room_for, take_front};
+use super::frame::{FREE_ROOM, FrameError, Front, SIZE_BYTES, room_for, take_front};
 use super::outgoing::Outgoing;
 use super::{ConnectionInfo, Dispatcher, PendingReply, Reply, stopped};
 use crate::sys::clock::{sleep, within};
@@ -133,7 +133,12 @@ impl Connection {
                 Ok(Front::Frame(frame)) => self.answer(frame).await?,
                 Ok(Front::Partial(needed)) => {
                     self.flush().await?;
-                    self.read(needed).await?;
+                    if needed > FREE_ROOM {
+                        let frame = self.read_large(needed).await?;
+                        self.answer(frame).await?;
+                    } else {
+                        self.read(needed).await?;
+                    }
                 }
                 Err(error) => {
                     self.flush().await?;
@@ -212,9 +217,6 @@ impl Connection {
 
     /// Reads until the buffer may hold the frame that will fill `needed` bytes.
     async fn read(&mut self, needed: usize) -> Result<(), End> {
-        if needed > FREE_ROOM {
-            return self.read_large(needed).await;
-        }
         if self.buffer.is_empty() {
             self.buffer = BytesMut::new();
         }
@@ -228,14 +230,19 @@ impl Connection {
         read_ready(&mut self.stream, &mut self.buffer, room).await
     }
 
-    /// Reads the whole of a large frame, within the shared budget.
-    async fn read_large(&mut self, needed: usize) -> Result<(), End> {
+    /// Reads the rest of a large frame, which fills `needed` bytes with its size,
+    /// within the shared budget.
+    async fn read_large(&mut self, needed: usize) -> Result<Bytes, End> {
+        let mut room = self.lease.room(needed)?;
+        room.rest(self.buffer.len()).copy_from_slice(&self.buffer);
+        room.advance(self.buffer.len());
+        self.buffer = BytesMut::new();
         let mut window = pin!(sleep(WINDOW));
-        let mut window_began_at = self.buffer.len();
+        let mut window_began_at = room.len();
         let mut silent = Duration::ZERO;
-        while self.buffer.len() < needed {
-            let room = room_for(needed, self.buffer.len(), self.proven);
-            let charge = room.saturating_sub(FREE_ROOM);
+        while room.len() < needed {
+            let end = room_for(needed, room.len(), self.proven);
+            let charge = end.saturating_sub(FREE_ROOM);
             if !self.lease.holds(charge) {
                 let waited = tokio::select! {
                     biased;
@@ -244,7 +251,7 @@ impl Connection {
                 };
                 if waited {
                     // The time that we made it wait for is not held against it.
-                    window_began_at = self.buffer.len();
+                    window_began_at = room.len();
                     window.set(sleep(WINDOW));
                 }
             }
@@ -252,10 +259,15 @@ impl Connection {
                 biased;
                 ready = self.stream.readable() => {
                     ready?;
-                    read_ready(&mut self.stream, &mut self.buffer, room).await?;
+                    match self.stream.try_read(room.rest(end)) {
+                        Ok(0) => return Err(End::PeerClosed),
+                        Ok(bytes) => room.advance(bytes),
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                        Err(error) => return Err(error.into()),
+                    }
                 }
                 () = &mut window => {
-                    let arrived = self.buffer.len() - window_began_at;
+                    let arrived = room.len() - window_began_at;
                     if arrived < PACE && self.budget.is_short() {
                         return Err(End::TooSlow);
                     }
@@ -263,13 +275,13 @@ impl Connection {
                     if silent >= self.settings.max_idle {
                         return Err(End::Idle(silent));
                     }
-                    window_began_at = self.buffer.len();
+                    window_began_at = room.len();
                     window.set(sleep(WINDOW));
                 }
                 () = stopped(&mut self.stopping) => return Err(End::Stopping),
             }
         }
-        Ok(())
+        Ok(room.freeze().slice(SIZE_BYTES..))
     }
 }
 

@@ -19,6 +19,7 @@ mod connection;
 mod frame;
 mod listener;
 mod outgoing;
+mod rooms;
 #[cfg(test)]
 mod tests;
 
