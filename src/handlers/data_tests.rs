@@ -1,5 +1,7 @@
 //! Produce, Fetch and the requests about offsets, against a whole broker.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
 use crate::log::batch_builder::{BatchBuilder, BatchOptions};
@@ -32,6 +34,7 @@ use crate::protocol::messages::produce_request::{
 };
 use crate::protocol::messages::produce_response::{PartitionProduceResponse, ProduceResponse};
 use crate::protocol::{ErrorCode, Records};
+use crate::sys::clock::SystemClock;
 use crate::testing::client::Client;
 use crate::testing::node::Node;
 use crate::types::{ProducerEpoch, ProducerId, Timestamp, TopicId};
@@ -122,7 +125,9 @@ impl Bench {
 fn create(client: &mut Client, topic: &str) -> TopicId {
     let topics = vec![MetadataRequestTopic { name: Some(topic.into()), ..Default::default() }];
     let request = MetadataRequest { topics: Some(topics), ..Default::default() };
-    for _ in 0..1000 {
+    let clock = SystemClock::shared();
+    let begun = clock.monotonic();
+    while clock.monotonic() - begun < Duration::from_secs(30) {
         let response: MetadataResponse = client.call(12, &request);
         let topic = &response.topics[0];
         let led = topic.partitions.iter().all(|partition| partition.leader_id >= 0);
