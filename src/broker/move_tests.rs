@@ -13,6 +13,7 @@ use crate::protocol::messages::alter_replica_log_dirs_request::{
 };
 use crate::protocol::messages::alter_replica_log_dirs_response::AlterReplicaLogDirsResponse;
 use crate::sys::clock::sleep;
+use crate::sys::cold::IfCold;
 use crate::sys::thread::{Priority, spawn};
 use crate::testing::client::Client;
 use crate::types::{DirectoryId, LeaderEpoch, Offset, Timestamp};
@@ -59,7 +60,7 @@ fn assert_whole(partition: &Partition, end: i64) {
             last_fetched_epoch: LeaderEpoch::NONE,
             log_start: Offset::NONE,
         };
-        let limits = Limits { max_bytes: 50_000, at_least_one: true };
+        let limits = Limits { max_bytes: 50_000, at_least_one: true, if_cold: IfCold::Wait };
         let slice = partition.read(&reader, &position, limits).unwrap().slice.unwrap();
         assert_eq!(slice.first_offset, next);
         let bytes = slice.read().unwrap();

@@ -24,6 +24,7 @@ use crate::log::record::{RecordError, Records};
 use crate::partition::waiters::Isolation;
 use crate::partition::{Limits, Partition, PartitionError, Position, Reader};
 use crate::replicated::Machine as _;
+use crate::sys::cold::IfCold;
 use crate::types::{LeaderEpoch, Offset, ProducerId};
 
 /// Bytes that are read at once (`offsets.load.buffer.size`).
@@ -81,7 +82,7 @@ fn read(partition: &Partition, from: Offset) -> Result<Option<LogSlice>, LoadErr
         last_fetched_epoch: LeaderEpoch::NONE,
         log_start: Offset::NONE,
     };
-    let limits = Limits { max_bytes: LOAD_BUFFER, at_least_one: true };
+    let limits = Limits { max_bytes: LOAD_BUFFER, at_least_one: true, if_cold: IfCold::Wait };
     Ok(partition.read(&reader, &position, limits)?.slice)
 }
 

@@ -294,6 +294,23 @@ fn an_idempotent_producer_is_answered_with_the_first_offset_again() {
 }
 
 #[test]
+fn records_that_were_evicted_are_fetched_with_all_others() {
+    let mut bench = Bench::start();
+    for partition in [0, 1, 0, 1] {
+        bench.append(partition, 5000);
+    }
+    let request = bench.fetch_request(12, &[(0, 5000), (1, 0)]);
+    let before = bench.fetched(12, &request);
+    for partition in ["t-0", "t-1"] {
+        bench.node.evict(partition);
+        let after = bench.fetched(12, &request);
+        for (before, after) in all_parts(&before).into_iter().zip(all_parts(&after)) {
+            assert!(len(after) > 50_000 && before.records == after.records);
+        }
+    }
+}
+
+#[test]
 fn a_waiting_fetch_is_answered_when_records_come() {
     let mut bench = Bench::start();
     let mut waiting = bench.node.client();

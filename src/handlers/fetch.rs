@@ -18,12 +18,17 @@ use crate::partition::waiters::Isolation;
 use crate::protocol::messages::fetch_request::FetchRequest;
 use crate::protocol::messages::fetch_response::FetchResponse;
 use crate::sys::clock::within;
+use crate::sys::cold::{Cold, IfCold, aside};
 use crate::types::BrokerId;
 
 /// First version that may be served by a follower (KIP-392).
 const FROM_FOLLOWER: i16 = 11;
 /// First version that names topics by id (KIP-516).
 pub const BY_TOPIC_ID: i16 = 13;
+/// Looks that give way to the disk, one after another. Then one waits: the index
+/// and the batches of one place are brought in by fewer, unless they are evicted as
+/// fast as they are read.
+const COLD_LOOKS: usize = 8;
 /// Replica id of consumers.
 const CONSUMER: i32 = -1;
 
@@ -52,18 +57,31 @@ pub async fn handle(context: &RequestContext<'_>, request: FetchRequest) -> Fetc
     };
     let mut out_of_time = params.time_left(context).is_zero();
     let mut first = true;
+    let mut refusals = 0..COLD_LOOKS;
     let look = loop {
+        let if_cold = refusals.next().map_or(IfCold::Wait, |_| IfCold::Refuse);
         let waiter = {
             let mut fetch = fetch.lock();
-            let look = fetch.look(context, &params, first);
-            if out_of_time || look.is_enough(&params) {
-                break look;
+            match fetch.look(context, &params, first, if_cold) {
+                Ok(look) if out_of_time || look.is_enough(&params) => break look,
+                Ok(look) => {
+                    fetch.watch_pending(params.reader.isolation);
+                    Ok(fetch.waiter(params.min_bytes - look.bytes))
+                }
+                Err(cold) => Err(cold),
             }
-            fetch.watch_pending(params.reader.isolation);
-            fetch.waiter(params.min_bytes - look.bytes)
         };
-        first = false;
-        out_of_time = within(params.time_left(context), waiter).await.is_none();
+        match waiter {
+            Ok(waiter) => {
+                first = false;
+                refusals = 0..COLD_LOOKS;
+                out_of_time = within(params.time_left(context), waiter).await.is_none();
+            }
+            Err(cold) => {
+                // If that fails, the next look meets the same error and tells it.
+                let _ = aside(move || cold.iter().try_for_each(Cold::bring_in)).await;
+            }
+        }
     };
     finish(context, &params, fetch, kind, look)
 }

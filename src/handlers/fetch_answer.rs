@@ -15,6 +15,7 @@ use crate::protocol::messages::fetch_response::{
     NodeEndpoint, PartitionData,
 };
 use crate::protocol::{ErrorCode, Records, Region, RegionFile, Str};
+use crate::sys::cold;
 use crate::sys::disk::DiskFile;
 
 /// First version that knows KAFKA_STORAGE_ERROR.
@@ -47,7 +48,7 @@ pub fn read(
     readable: Readable,
     isolation: Isolation,
 ) -> (Found, PartitionAnswer) {
-    let Readable { extent, slice, aborted, diverging, undrained } = readable;
+    let Readable { extent, slice, aborted, diverging, undrained, cold: _ } = readable;
     let bytes = slice.as_ref().map_or(0, |slice| slice.len());
     let regions =
         slice.map_or_else(Vec::new, |slice| slice.regions.into_iter().map(region).collect());
@@ -161,6 +162,18 @@ struct LogFile(Arc<dyn DiskFile>);
 impl RegionFile for LogFile {
     fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize> {
         self.0.read_at(into, position)
+    }
+
+    fn try_read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize> {
+        self.0.try_read_at(into, position)
+    }
+
+    fn is_in_memory(&self, position: u64, len: usize) -> bool {
+        cold::is_in_memory(&*self.0, position, len)
+    }
+
+    fn bring_in(&self, position: u64, len: usize) -> io::Result<()> {
+        cold::bring_in(&*self.0, position, len)
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

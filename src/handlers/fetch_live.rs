@@ -17,9 +17,10 @@ use super::fetch_session::{
 };
 use crate::partition::table::Missing;
 use crate::partition::waiters::{FetchWaiter, Isolation};
-use crate::partition::{Extent, Limits, Partition, PartitionError, Position};
+use crate::partition::{Extent, Limits, Partition, PartitionError, Position, Readable};
 use crate::protocol::ErrorCode;
 use crate::protocol::messages::fetch_request::FetchRequest;
+use crate::sys::cold::{Cold, IfCold};
 use crate::sys::random::Random;
 use crate::types::{LeaderEpoch, Offset};
 
@@ -193,20 +194,33 @@ impl Fetch {
         }
     }
 
-    /// Looks at all that is pending or moved.
-    pub fn look(&mut self, context: &RequestContext<'_>, params: &Params, first: bool) -> Look {
+    /// Looks at all that is pending or moved. Fails with what must be read from the
+    /// disk before, if it may not wait for that.
+    pub fn look(
+        &mut self,
+        context: &RequestContext<'_>,
+        params: &Params,
+        first: bool,
+        if_cold: IfCold,
+    ) -> Result<Look, Vec<Cold>> {
         for slot in self.waiter.take_dirty() {
             self.session.mark(slot);
         }
         let mut look = Look { parts: Vec::new(), bytes: 0, urgent: false, nothing_known: false };
-        let mut unknown = Vec::new();
+        let (mut unknown, mut all_cold) = (Vec::new(), Vec::new());
         for slot in self.session.pending() {
             let limits = Limits {
                 max_bytes: params.max_bytes - look.bytes.min(params.max_bytes),
                 at_least_one: look.bytes == 0,
+                if_cold,
             };
             match self.look_at(context, params, slot, limits, first) {
-                Ok((found, answer)) => {
+                Ok(Sight::Cold(cold, share)) => {
+                    all_cold.push(cold);
+                    // What others need is not brought in if this fills the answer.
+                    look.bytes += share;
+                }
+                Ok(Sight::Answer(found, answer)) => {
                     look.bytes += found.bytes;
                     look.urgent |= found.error || found.redirects;
                     look.parts.push((slot, found, answer));
@@ -219,7 +233,7 @@ impl Fetch {
         }
         look.nothing_known = look.parts.is_empty() && unknown.len() == self.session.len();
         look.parts.append(&mut unknown);
-        look
+        if all_cold.is_empty() { Ok(look) } else { Err(all_cold) }
     }
 
     /// Looks at one partition; `Err` when it is not known here at all.
@@ -230,7 +244,7 @@ impl Fetch {
         slot: u32,
         limits: Limits,
         first: bool,
-    ) -> Result<(Found, PartitionAnswer), ErrorCode> {
+    ) -> Result<Sight, ErrorCode> {
         let entry = self.session.entry_mut(slot).ok_or(ErrorCode::UnknownServerError)?;
         let wanted = entry.wanted;
         let own = usize::try_from(wanted.max_bytes).unwrap_or(0);
@@ -246,10 +260,13 @@ impl Fetch {
                 Some(partition) => Arc::clone(partition),
                 None => match find(context, &entry.key)? {
                     Ok(partition) => partition,
-                    Err(error) => return Ok((ERROR, fetch_answer::failed(&entry.key, error))),
+                    Err(error) => return Ok(failed(&entry.key, error)),
                 },
             };
             match partition.read(&params.reader, &position, limits) {
+                Ok(Readable { cold: Some(cold), .. }) => {
+                    return Ok(Sight::Cold(cold, limits.max_bytes));
+                }
                 Ok(readable) => {
                     let extent = readable.extent;
                     if let (true, None, Some(follower)) =
@@ -259,7 +276,9 @@ impl Fetch {
                     }
                     entry.place.partition = Some(partition);
                     entry.place.seen = Some(extent);
-                    return Ok(fetch_answer::read(&entry.key, readable, params.reader.isolation));
+                    let isolation = params.reader.isolation;
+                    let (found, answer) = fetch_answer::read(&entry.key, readable, isolation);
+                    return Ok(Sight::Answer(found, answer));
                 }
                 // Deleted, and perhaps created anew: look it up once more.
                 Err(PartitionError::Gone) => {
@@ -269,8 +288,7 @@ impl Fetch {
                 Err(error) => {
                     entry.place.partition = Some(partition);
                     entry.place.seen = None;
-                    let code = partition_error(&error);
-                    return Ok((ERROR, fetch_answer::failed(&entry.key, code)));
+                    return Ok(failed(&entry.key, partition_error(&error)));
                 }
             }
         }
@@ -355,6 +373,22 @@ const ERROR: Found = Found {
     error: true,
     redirects: false,
 };
+
+/// What is seen of one partition.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "passed on at once; a box would be one for each read"
+)]
+enum Sight {
+    Answer(Found, PartitionAnswer),
+    /// What must be read from the disk, and the bytes that the answer may then have.
+    Cold(Cold, usize),
+}
+
+fn failed(key: &PartitionKey, error: ErrorCode) -> Sight {
+    Sight::Answer(ERROR, fetch_answer::failed(key, error))
+}
 
 fn topic_key(by_id: bool, name: &str, id: uuid::Uuid) -> TopicKey {
     if by_id { TopicKey::Id(id) } else { TopicKey::Name(name.into()) }

@@ -11,6 +11,7 @@
 use std::io;
 
 use super::files::FileSlot;
+use crate::sys::cold::IfCold;
 
 /// Entries in memory at which a run goes to the file; half of them stay.
 const RUN: usize = 512;
@@ -65,24 +66,28 @@ impl<E: IndexEntry> EntryFile<E> {
     }
 
     /// Entry number `at`; `None` beyond the end.
-    pub fn get(&self, at: usize) -> io::Result<Option<E>> {
+    pub fn get(&self, at: usize, if_cold: IfCold) -> io::Result<Option<E>> {
         if let Some(index) = at.checked_sub(self.first_recent) {
             return Ok(self.recent.get(index).copied());
         }
         let mut bytes = [0; 64];
         let bytes = bytes.get_mut(..E::LEN).unwrap_or_default();
-        self.slot.existing()?.read_exact_at(bytes, (at * E::LEN) as u64)?;
+        if_cold.read_exact_at(&self.slot.existing()?, bytes, (at * E::LEN) as u64)?;
         Ok(Some(E::read(bytes)))
     }
 
     /// The newest entry.
     pub fn last(&self) -> io::Result<Option<E>> {
-        self.len().checked_sub(1).map_or(Ok(None), |at| self.get(at))
+        self.len().checked_sub(1).map_or(Ok(None), |at| self.get(at, IfCold::Wait))
     }
 
     /// Number of entries at the front for which `before` holds; it must hold
     /// for none after the first for which it does not.
-    pub fn partition_point(&self, before: impl Fn(&E) -> bool) -> io::Result<usize> {
+    pub fn partition_point(
+        &self,
+        before: impl Fn(&E) -> bool,
+        if_cold: IfCold,
+    ) -> io::Result<usize> {
         match self.recent.first() {
             Some(first) if before(first) => {
                 return Ok(self.first_recent + self.recent.partition_point(before));
@@ -96,11 +101,11 @@ impl<E: IndexEntry> EntryFile<E> {
         while high - low > PAGE {
             let middle = low + (high - low) / 2;
             let bytes = page.get_mut(..E::LEN).unwrap_or_default();
-            file.read_exact_at(bytes, (middle * E::LEN) as u64)?;
+            if_cold.read_exact_at(&file, bytes, (middle * E::LEN) as u64)?;
             if before(&E::read(bytes)) { low = middle + 1 } else { high = middle }
         }
         let bytes = page.get_mut(..(high - low) * E::LEN).unwrap_or_default();
-        file.read_exact_at(bytes, (low * E::LEN) as u64)?;
+        if_cold.read_exact_at(&file, bytes, (low * E::LEN) as u64)?;
         Ok(low + bytes.chunks_exact(E::LEN).take_while(|entry| before(&E::read(entry))).count())
     }
 
@@ -190,13 +195,13 @@ mod tests {
         }
         assert!(file.first_recent > 2000 && disk.bytes(Path::new(PATH)).len() >= 2048 * 4);
         for wanted in (0..6100).step_by(7) {
-            let count = file.partition_point(|entry| entry.0 <= wanted).unwrap();
+            let count = file.partition_point(|entry| entry.0 <= wanted, IfCold::Wait).unwrap();
             assert_eq!(count, (wanted as usize / 2 + 1).min(3000), "{wanted}");
         }
         for at in [0, 1, 255, 2047, 2048, 2999] {
-            assert_eq!(file.get(at).unwrap(), Some(Number(at as u32 * 2)));
+            assert_eq!(file.get(at, IfCold::Wait).unwrap(), Some(Number(at as u32 * 2)));
         }
-        assert_eq!(file.get(3000).unwrap(), None);
+        assert_eq!(file.get(3000, IfCold::Wait).unwrap(), None);
     }
 
     #[test]
@@ -212,7 +217,7 @@ mod tests {
         assert_eq!(bytes.len(), 44);
         let slot = FileSlot::new(&folder(&disk), Offset(7), FileKind::OffsetIndex);
         let again = EntryFile::<Number>::new(slot, 44);
-        assert_eq!(again.partition_point(|entry| entry.0 < 77).unwrap(), 10);
+        assert_eq!(again.partition_point(|entry| entry.0 < 77, IfCold::Wait).unwrap(), 10);
     }
 
     #[test]
@@ -222,7 +227,7 @@ mod tests {
         disk.break_with(Fault::full(0));
         (0..2000).for_each(|number| file.push(Number(number)));
         assert!(file.write_out().is_err());
-        assert_eq!(file.partition_point(|entry| entry.0 < 1500).unwrap(), 1500);
+        assert_eq!(file.partition_point(|entry| entry.0 < 1500, IfCold::Wait).unwrap(), 1500);
         disk.heal();
         file.write_out().unwrap();
         assert_eq!(disk.bytes(Path::new(PATH)).len(), 8000);

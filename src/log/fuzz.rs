@@ -19,6 +19,7 @@ use super::files::OpenFiles;
 use super::validate::{check_given, check_produced, validate};
 use super::*;
 use crate::sys::clock::ManualClock;
+use crate::sys::cold::IfCold;
 use crate::sys::disk::Disk as _;
 use crate::sys::memory_disk::MemoryDisk;
 use crate::sys::random::Random;
@@ -273,7 +274,7 @@ fn use_every_way(log: &mut Log) {
     for timestamp in [-6, -3, -2, 0, NOW.0, NOW.0 + 1] {
         let _ = log.offset_for(OffsetSpec::from_timestamp(timestamp).unwrap());
     }
-    let _ = log.aborted_transactions(log.log_start_offset(), end);
+    let _ = log.aborted_transactions(log.log_start_offset(), end, IfCold::Wait);
     let rules = AppendRules::of(log.config());
     let _ =
         log.append_as_leader(batch(Codec::None, 0), LeaderEpoch(9), AppendOrigin::Client, &rules);

@@ -17,6 +17,7 @@ use super::recovery::RecoveryReport;
 use super::segment::{Segment, SegmentFiles};
 use super::side_files::{EpochFile, TopicIdFile, read_topic_id};
 use super::{Log, LogError, LogKind, LogMarks, LogOptions};
+use crate::sys::cold::IfCold;
 use crate::types::{Offset, TopicId};
 
 /// What becomes a log.
@@ -214,7 +215,7 @@ fn swapped_range(
             .disk()
             .open(&folder.path.join(file.name()), crate::sys::disk::Open::Read)?;
         let mut next = file.offset;
-        let mut scan = super::scan::HeaderScan::new(&*opened, 0, *len);
+        let mut scan = super::scan::HeaderScan::new(&opened, IfCold::Wait, 0, *len);
         loop {
             match scan.next() {
                 Ok(Some(at)) => next = at.header.next_offset(),

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::entry_file::{EntryFile, IndexEntry};
 use super::file_names::FileKind;
 use super::files::{FileSlot, Folder};
+use crate::sys::cold::IfCold;
 use crate::types::Offset;
 
 /// Bytes of an entry.
@@ -79,25 +80,25 @@ impl OffsetIndex {
     }
 
     /// The last entry with an offset not above `target`, or the segment's start.
-    pub fn lookup(&self, target: Offset) -> io::Result<OffsetPosition> {
+    pub fn lookup(&self, target: Offset, if_cold: IfCold) -> io::Result<OffsetPosition> {
         let relative = target - self.base;
-        let after = self.entries.partition_point(|entry| i64::from(entry.relative) <= relative)?;
-        self.entry_before(after)
+        let before = |entry: &Entry| i64::from(entry.relative) <= relative;
+        self.entry_before(self.entries.partition_point(before, if_cold)?, if_cold)
     }
 
     /// The last entry with a position not above `position`, or the segment's start.
-    pub fn lookup_position(&self, position: u64) -> io::Result<OffsetPosition> {
-        let after = self.entries.partition_point(|entry| u64::from(entry.position) <= position)?;
-        self.entry_before(after)
+    pub fn lookup_position(&self, position: u64, if_cold: IfCold) -> io::Result<OffsetPosition> {
+        let before = |entry: &Entry| u64::from(entry.position) <= position;
+        self.entry_before(self.entries.partition_point(before, if_cold)?, if_cold)
     }
 
     /// The newest entry, or the segment's start.
     pub fn last(&self) -> io::Result<OffsetPosition> {
-        self.entry_before(self.len())
+        self.entry_before(self.len(), IfCold::Wait)
     }
 
-    fn entry_before(&self, after: usize) -> io::Result<OffsetPosition> {
-        let entry = after.checked_sub(1).map_or(Ok(None), |at| self.entries.get(at))?;
+    fn entry_before(&self, after: usize, if_cold: IfCold) -> io::Result<OffsetPosition> {
+        let entry = after.checked_sub(1).map_or(Ok(None), |at| self.entries.get(at, if_cold))?;
         let entry = entry.unwrap_or(Entry { relative: 0, position: 0 });
         let offset = self.base + i64::from(entry.relative);
         Ok(OffsetPosition { offset, position: u64::from(entry.position) })
@@ -115,7 +116,8 @@ impl OffsetIndex {
     /// Forgets the entries with an offset of `offset` or more.
     pub fn truncate_to(&mut self, offset: Offset) -> io::Result<()> {
         let relative = offset - self.base;
-        let kept = self.entries.partition_point(|entry| i64::from(entry.relative) < relative)?;
+        let kept = |entry: &Entry| i64::from(entry.relative) < relative;
+        let kept = self.entries.partition_point(kept, IfCold::Wait)?;
         self.entries.truncate(kept);
         Ok(())
     }
@@ -144,14 +146,14 @@ mod tests {
         let disk = MemoryDisk::new();
         let mut index = OffsetIndex::new(&folder(&disk), Offset(100), 0);
         let at = |offset, position| OffsetPosition { offset: Offset(offset), position };
-        assert_eq!(index.lookup(Offset(100)).unwrap(), at(100, 0));
+        assert_eq!(index.lookup(Offset(100), IfCold::Wait).unwrap(), at(100, 0));
         index.append(Offset(110), 5000);
         index.append(Offset(120), 10_000);
-        assert_eq!(index.lookup(Offset(109)).unwrap(), at(100, 0));
-        assert_eq!(index.lookup(Offset(110)).unwrap(), at(110, 5000));
-        assert_eq!(index.lookup(Offset(119)).unwrap(), at(110, 5000));
-        assert_eq!(index.lookup(Offset(900)).unwrap(), at(120, 10_000));
-        assert_eq!(index.lookup_position(9999).unwrap(), at(110, 5000));
+        assert_eq!(index.lookup(Offset(109), IfCold::Wait).unwrap(), at(100, 0));
+        assert_eq!(index.lookup(Offset(110), IfCold::Wait).unwrap(), at(110, 5000));
+        assert_eq!(index.lookup(Offset(119), IfCold::Wait).unwrap(), at(110, 5000));
+        assert_eq!(index.lookup(Offset(900), IfCold::Wait).unwrap(), at(120, 10_000));
+        assert_eq!(index.lookup_position(9999, IfCold::Wait).unwrap(), at(110, 5000));
         assert!(index.fits(Offset(100 + i64::from(i32::MAX))));
         assert!(!index.fits(Offset(101 + i64::from(i32::MAX))) && !index.fits(Offset(99)));
         index.write_out().unwrap();

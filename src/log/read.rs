@@ -9,6 +9,7 @@ use super::error::ReadError;
 use super::segment::{Segment, TimestampAndOffset};
 use super::txn_index::AbortedTransaction;
 use super::{Log, LogError};
+use crate::sys::cold::{Cold, IfCold};
 use crate::sys::disk::DiskFile;
 use crate::types::{LeaderEpoch, Offset, Timestamp};
 
@@ -135,14 +136,41 @@ impl Log {
         max_bytes: usize,
         at_least_one_batch: bool,
     ) -> Result<LogSlice, ReadError> {
+        self.check_readable(from)?;
+        let found = self.find_batches(from, up_to, max_bytes, at_least_one_batch, IfCold::Wait);
+        Ok(found.map_err(|error| self.explain(error))?)
+    }
+
+    /// The same where it is asked not to wait for the disk. The inner error says
+    /// what is not in memory.
+    pub fn try_read(
+        &self,
+        from: Offset,
+        up_to: Offset,
+        max_bytes: usize,
+        at_least_one_batch: bool,
+        if_cold: IfCold,
+    ) -> Result<Result<LogSlice, Cold>, ReadError> {
+        self.check_readable(from)?;
+        let found = self.find_batches(from, up_to, max_bytes, at_least_one_batch, if_cold);
+        Ok(self.unless_cold(found)?)
+    }
+
+    fn unless_cold<T>(&self, found: io::Result<T>) -> Result<Result<T, Cold>, LogError> {
+        match found.map_err(Cold::place) {
+            Ok(found) => Ok(Ok(found)),
+            Err(Ok(cold)) => Ok(Err(cold)),
+            Err(Err(error)) => Err(self.explain(error)),
+        }
+    }
+
+    fn check_readable(&self, from: Offset) -> Result<(), ReadError> {
         self.check_online()?;
         let (log_start, log_end) = (self.log_start, self.log_end);
         if from < log_start || from > log_end {
             return Err(ReadError::OffsetOutOfRange { offset: from, log_start, log_end });
         }
-        let up_to = up_to.min(log_end);
-        let found = self.find_batches(from, up_to, max_bytes, at_least_one_batch);
-        Ok(found.map_err(|error| self.explain(error))?)
+        Ok(())
     }
 
     fn find_batches(
@@ -151,25 +179,28 @@ impl Log {
         up_to: Offset,
         max_bytes: usize,
         at_least_one_batch: bool,
+        if_cold: IfCold,
     ) -> io::Result<LogSlice> {
+        let up_to = up_to.min(self.log_end);
         for (segment, next_base) in self.segments_from(from) {
             if segment.base() >= up_to {
                 break;
             }
             // After compaction the offset may be gone, and the next batch be in
             // a later segment.
-            let Some(first) = segment.find(from)? else { continue };
+            let Some(first) = segment.find(from, if_cold)? else { continue };
             let end = if next_base <= up_to {
                 segment.size()
             } else {
-                segment.find(up_to)?.map_or_else(|| segment.size(), |at| at.position)
+                let beyond = segment.find(up_to, if_cold)?;
+                beyond.map_or_else(|| segment.size(), |at| at.position)
             };
             let least = if at_least_one_batch { first.header.total_len } else { 0 };
             let limit = first.position.saturating_add(max_bytes.max(least) as u64);
             let (end, end_offset) = if limit >= end {
                 (end, next_base.min(up_to))
             } else {
-                let (end, next) = segment.whole_batches(&first, limit)?;
+                let (end, next) = segment.whole_batches(&first, limit, if_cold)?;
                 (end, next.unwrap_or(from))
             };
             if end <= first.position {
@@ -195,20 +226,23 @@ impl Log {
     }
 
     /// The aborted transactions that concern the offsets from `from` up to below
-    /// `upper`; perhaps some more.
+    /// `upper`; perhaps some more. The inner error as for [`Self::try_read`].
     pub fn aborted_transactions(
         &self,
         from: Offset,
         upper: Offset,
-    ) -> Result<Vec<AbortedTransaction>, LogError> {
+        if_cold: IfCold,
+    ) -> Result<Result<Vec<AbortedTransaction>, Cold>, LogError> {
         let mut aborted = Vec::new();
         for (segment, _) in self.segments_from(from) {
-            let complete = segment.aborted().collect(from, upper, &mut aborted);
-            if complete.map_err(|error| self.explain(error))? {
-                break;
+            let complete = segment.aborted().collect(from, upper, if_cold, &mut aborted);
+            match self.unless_cold(complete)? {
+                Ok(true) => break,
+                Ok(false) => {}
+                Err(cold) => return Ok(Err(cold)),
             }
         }
-        Ok(aborted)
+        Ok(Ok(aborted))
     }
 
     /// The offset that `spec` names; `None` when no record fits. Knows nothing of

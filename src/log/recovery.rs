@@ -10,6 +10,7 @@ use super::loading::Loader;
 use super::scan::{HeaderScan, SoundBatch, walk_sound};
 use super::segment::{Appended, IndexRules, Segment};
 use super::{LogKind, LogOptions};
+use crate::sys::cold::IfCold;
 use crate::sys::disk::DiskFile;
 use crate::types::Offset;
 
@@ -45,7 +46,7 @@ impl Loader {
         }
         for segment in self.segments.values() {
             let file = segment.file()?;
-            let mut scan = HeaderScan::new(&*file, 0, segment.size());
+            let mut scan = HeaderScan::new(&file, IfCold::Wait, 0, segment.size());
             loop {
                 match scan.next() {
                     Ok(Some(at)) if at.header.magic == MAGIC_V2 => {
@@ -286,9 +287,9 @@ fn replay_batches(
     end: Offset,
 ) -> io::Result<()> {
     let from = producers.end().max(segment.base());
-    let Some(first) = segment.find(from)? else { return Ok(()) };
+    let Some(first) = segment.find(from, IfCold::Wait)? else { return Ok(()) };
     let file = segment.file()?;
-    let mut scan = HeaderScan::new(&*file, first.position, segment.size());
+    let mut scan = HeaderScan::new(&file, IfCold::Wait, first.position, segment.size());
     while let Some(at) = scan.next()? {
         if at.header.base_offset >= end {
             break;

@@ -2,10 +2,12 @@
 //! bytes checked. Uses a bounded buffer whatever lengths the file names.
 
 use std::io;
+use std::sync::Arc;
 
 use super::batch::{
     BatchError, BatchHeader, BatchView, HEADER_LEN, LOG_OVERHEAD, MAGIC_END, MAGIC_V2,
 };
+use crate::sys::cold::IfCold;
 use crate::sys::disk::DiskFile;
 
 /// Bytes read at once where only headers are wanted.
@@ -40,7 +42,8 @@ pub fn damaged(position: u64, error: &BatchError) -> io::Error {
 /// The headers of the batches from one position up to another.
 #[derive(Debug)]
 pub struct HeaderScan<'f> {
-    file: &'f dyn DiskFile,
+    file: &'f Arc<dyn DiskFile>,
+    if_cold: IfCold,
     position: u64,
     end: u64,
     page: [u8; HEADERS_PAGE],
@@ -50,8 +53,9 @@ pub struct HeaderScan<'f> {
 
 impl<'f> HeaderScan<'f> {
     /// Starts at `position`, where a batch begins, and ends at `end`.
-    pub fn new(file: &'f dyn DiskFile, position: u64, end: u64) -> Self {
-        Self { file, position, end, page: [0; HEADERS_PAGE], page_start: 0, page_len: 0 }
+    pub fn new(file: &'f Arc<dyn DiskFile>, if_cold: IfCold, position: u64, end: u64) -> Self {
+        let page = [0; HEADERS_PAGE];
+        Self { file, if_cold, position, end, page, page_start: 0, page_len: 0 }
     }
 
     /// The next batch, `None` at the end. `InvalidData` when there is something
@@ -83,7 +87,7 @@ impl<'f> HeaderScan<'f> {
         } else {
             let left = usize::try_from(self.end - self.position).unwrap_or(usize::MAX);
             let page = self.page.get_mut(..left.min(HEADERS_PAGE)).unwrap_or_default();
-            self.page_len = self.file.read_at(page, self.position)?;
+            self.page_len = self.if_cold.read_at(self.file, page, self.position)?;
             self.page_start = self.position;
             0
         };

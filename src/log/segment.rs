@@ -19,6 +19,7 @@ use super::record::Records;
 use super::scan::{BatchAt, HeaderScan, damaged};
 use super::time_index::{self, TimeIndex, TimestampOffset};
 use super::txn_index::TransactionIndex;
+use crate::sys::cold::IfCold;
 use crate::sys::disk::DiskFile;
 use crate::types::{LeaderEpoch, Offset, Timestamp};
 
@@ -345,10 +346,10 @@ impl Segment {
     // ── finding ─────────────────────────────────────────────────────────────
 
     /// The first batch that ends at `target` or later.
-    pub fn find(&self, target: Offset) -> io::Result<Option<BatchAt>> {
-        let entry = self.offsets.lookup(target)?;
+    pub fn find(&self, target: Offset, if_cold: IfCold) -> io::Result<Option<BatchAt>> {
+        let entry = self.offsets.lookup(target, if_cold)?;
         if entry.position > 0 {
-            match self.find_from(entry.position, entry.offset, target) {
+            match self.find_from(entry.position, entry.offset, target, if_cold) {
                 Ok(Found::Batch(at)) => return Ok(Some(at)),
                 Ok(Found::Nothing) => return Ok(None),
                 Ok(Found::Distrusted) => {}
@@ -357,7 +358,7 @@ impl Segment {
             }
         }
         // Without an entry, or with one that points to no batch.
-        Ok(match self.find_from(0, Offset(i64::MAX), target)? {
+        Ok(match self.find_from(0, Offset(i64::MAX), target, if_cold)? {
             Found::Batch(at) => Some(at),
             Found::Nothing | Found::Distrusted => None,
         })
@@ -365,9 +366,15 @@ impl Segment {
 
     /// Looks from `position` on, where a batch must begin that holds `known` or
     /// what is before it.
-    fn find_from(&self, position: u64, known: Offset, target: Offset) -> io::Result<Found> {
+    fn find_from(
+        &self,
+        position: u64,
+        known: Offset,
+        target: Offset,
+        if_cold: IfCold,
+    ) -> io::Result<Found> {
         let mut found = if position < self.size { Found::Nothing } else { Found::Distrusted };
-        self.scan(position, |at| {
+        self.scan(position, if_cold, |at| {
             if at.position == position && at.header.base_offset > known {
                 found = Found::Distrusted;
             } else if at.header.last_offset() < target {
@@ -382,13 +389,13 @@ impl Segment {
 
     /// A position from where to look for `target`. An entry that points to no
     /// batch, or to one behind the target, is damage: then from the start.
-    fn start_for(&self, target: Offset) -> io::Result<u64> {
-        let entry = self.offsets.lookup(target)?;
+    fn start_for(&self, target: Offset, if_cold: IfCold) -> io::Result<u64> {
+        let entry = self.offsets.lookup(target, if_cold)?;
         if entry.position == 0 {
             return Ok(0);
         }
         let file = self.file()?;
-        let first = HeaderScan::new(&*file, entry.position, self.size).next();
+        let first = HeaderScan::new(&file, if_cold, entry.position, self.size).next();
         let trusted = match first {
             // Before 4.0 Kafka's entries named the last offset of a whole append.
             Ok(Some(at)) => at.header.base_offset <= entry.offset,
@@ -402,13 +409,14 @@ impl Segment {
     fn scan(
         &self,
         from: u64,
+        if_cold: IfCold,
         mut visit: impl FnMut(&BatchAt) -> ControlFlow<()>,
     ) -> io::Result<()> {
         if from >= self.size {
             return Ok(());
         }
         let file = self.file()?;
-        let mut scan = HeaderScan::new(&*file, from, self.size);
+        let mut scan = HeaderScan::new(&file, if_cold, from, self.size);
         while let Some(at) = scan.next()? {
             if visit(&at).is_break() {
                 break;
@@ -419,19 +427,24 @@ impl Segment {
 
     /// Where the last batch ends, from `first` on, that lies wholly before `limit`;
     /// where `first` begins when there is none. With the offset of what comes next.
-    pub fn whole_batches(&self, first: &BatchAt, limit: u64) -> io::Result<(u64, Option<Offset>)> {
+    pub fn whole_batches(
+        &self,
+        first: &BatchAt,
+        limit: u64,
+        if_cold: IfCold,
+    ) -> io::Result<(u64, Option<Offset>)> {
         if first.end() > limit {
             return Ok((first.position, Some(first.header.base_offset)));
         }
         let mut start = first.end();
         if limit - start > NEAR {
-            let entry = self.offsets.lookup_position(limit)?;
+            let entry = self.offsets.lookup_position(limit, if_cold)?;
             if entry.position > start {
-                start = self.start_for(entry.offset)?.max(start);
+                start = self.start_for(entry.offset, if_cold)?.max(start);
             }
         }
         let (mut end, mut next_offset) = (start, Some(first.header.next_offset()));
-        let scanned = self.scan(start, |at| {
+        let scanned = self.scan(start, if_cold, |at| {
             if at.end() > limit {
                 next_offset = Some(at.header.base_offset);
                 return ControlFlow::Break(());
@@ -450,7 +463,7 @@ impl Segment {
     /// Records in all its batches, by their headers.
     pub fn count_records(&self) -> io::Result<u64> {
         let mut count = 0;
-        self.scan(0, |at| {
+        self.scan(0, IfCold::Wait, |at| {
             count += u64::try_from(at.header.record_count).unwrap_or(0);
             ControlFlow::Continue(())
         })?;
@@ -460,7 +473,8 @@ impl Segment {
     /// The offset after the last batch; the base when there is none.
     pub fn read_next_offset(&self) -> io::Result<Offset> {
         let mut next = self.base;
-        self.scan(self.start_for(self.offsets.last()?.offset)?, |at| {
+        let start = self.start_for(self.offsets.last()?.offset, IfCold::Wait)?;
+        self.scan(start, IfCold::Wait, |at| {
             next = at.header.next_offset();
             ControlFlow::Continue(())
         })?;
@@ -473,7 +487,7 @@ impl Segment {
             return Ok(Some(*first));
         }
         let mut first = None;
-        self.scan(0, |at| {
+        self.scan(0, IfCold::Wait, |at| {
             first = Some(at.header.max_timestamp);
             ControlFlow::Break(())
         })?;
@@ -502,7 +516,7 @@ impl Segment {
         from: Offset,
     ) -> io::Result<Option<TimestampAndOffset>> {
         let before = self.times.lookup(target)?;
-        let start = self.start_for(before.offset.max(from))?;
+        let start = self.start_for(before.offset.max(from), IfCold::Wait)?;
         self.search_records(
             start,
             |header| header.max_timestamp >= target,
@@ -516,10 +530,10 @@ impl Segment {
         if largest.timestamp == Timestamp::NONE {
             return Ok(None);
         }
-        let start = self.start_for(largest.offset)?;
+        let start = self.start_for(largest.offset, IfCold::Wait)?;
         let wanted = |header: &BatchHeader| header.max_timestamp == largest.timestamp;
         let mut last_of_append_time = None;
-        self.scan(start, |at| {
+        self.scan(start, IfCold::Wait, |at| {
             if !wanted(&at.header) {
                 return ControlFlow::Continue(());
             }
@@ -542,7 +556,7 @@ impl Segment {
         wanted: impl Fn(Timestamp, Offset) -> bool,
     ) -> io::Result<Option<TimestampAndOffset>> {
         let file = self.file()?;
-        let mut scan = HeaderScan::new(&*file, start, self.size);
+        let mut scan = HeaderScan::new(&file, IfCold::Wait, start, self.size);
         while let Some(at) = scan.next()? {
             if !open(&at.header) {
                 continue;
@@ -570,7 +584,7 @@ impl Segment {
 
     /// Cuts the batch that holds `offset`, and all after it; the bytes that went.
     pub fn truncate_to(&mut self, offset: Offset, now: Timestamp) -> io::Result<u64> {
-        let Some(at) = self.find(offset)? else { return Ok(0) };
+        let Some(at) = self.find(offset, IfCold::Wait)? else { return Ok(0) };
         let cut = self.size - at.position;
         self.log.existing()?.set_len(at.position)?;
         self.size = at.position;
@@ -590,7 +604,8 @@ impl Segment {
     /// Largest timestamp by the time index and the batches after its last entry.
     fn read_largest(&self) -> io::Result<TimestampOffset> {
         let mut largest = self.times.last()?;
-        self.scan(self.start_for(largest.offset)?, |at| {
+        let start = self.start_for(largest.offset, IfCold::Wait)?;
+        self.scan(start, IfCold::Wait, |at| {
             if at.header.max_timestamp > largest.timestamp {
                 largest = TimestampOffset {
                     timestamp: at.header.max_timestamp,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::entry_file::{EntryFile, IndexEntry};
 use super::file_names::FileKind;
 use super::files::{FileSlot, Folder};
+use crate::sys::cold::IfCold;
 use crate::types::{Offset, Timestamp};
 
 /// Bytes of an entry.
@@ -79,7 +80,8 @@ impl TimeIndex {
 
     /// The last entry with a timestamp not above `target`, or the segment's start.
     pub fn lookup(&self, target: Timestamp) -> io::Result<TimestampOffset> {
-        let after = self.entries.partition_point(|entry| entry.timestamp <= target.0)?;
+        let before = |entry: &Entry| entry.timestamp <= target.0;
+        let after = self.entries.partition_point(before, IfCold::Wait)?;
         self.entry_before(after)
     }
 
@@ -89,7 +91,8 @@ impl TimeIndex {
     }
 
     fn entry_before(&self, after: usize) -> io::Result<TimestampOffset> {
-        let entry = after.checked_sub(1).map_or(Ok(None), |at| self.entries.get(at))?;
+        let entry = after.checked_sub(1);
+        let entry = entry.map_or(Ok(None), |at| self.entries.get(at, IfCold::Wait))?;
         let entry = entry.unwrap_or(Entry { timestamp: Timestamp::NONE.0, relative: 0 });
         let offset = self.base + i64::from(entry.relative);
         Ok(TimestampOffset { timestamp: Timestamp(entry.timestamp), offset })
@@ -110,7 +113,8 @@ impl TimeIndex {
     /// Forgets the entries with an offset of `offset` or more.
     pub fn truncate_to(&mut self, offset: Offset) -> io::Result<()> {
         let relative = offset - self.base;
-        let kept = self.entries.partition_point(|entry| i64::from(entry.relative) < relative)?;
+        let kept = |entry: &Entry| i64::from(entry.relative) < relative;
+        let kept = self.entries.partition_point(kept, IfCold::Wait)?;
         self.entries.truncate(kept);
         self.newest = None;
         Ok(())

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use super::file_names::FileKind;
 use super::files::{FileSlot, Folder};
+use crate::sys::cold::IfCold;
 use crate::sys::disk::DiskFile;
 use crate::types::{Offset, ProducerId};
 
@@ -103,7 +104,7 @@ impl TransactionIndex {
             return Err(damaged("an entry is cut off"));
         }
         let mut sound = true;
-        self.walk(|_, entry| {
+        self.walk(IfCold::Wait, |_, entry| {
             sound &= entry.last_offset >= base;
             sound
         })?;
@@ -127,10 +128,11 @@ impl TransactionIndex {
         &self,
         from: Offset,
         upper: Offset,
+        if_cold: IfCold,
         into: &mut Vec<AbortedTransaction>,
     ) -> io::Result<bool> {
         let mut complete = false;
-        self.walk(|_, entry| {
+        self.walk(if_cold, |_, entry| {
             if entry.last_offset >= from && entry.first_offset < upper {
                 into.push(*entry);
             }
@@ -143,7 +145,7 @@ impl TransactionIndex {
     /// Forgets the first entry that ends at `offset` or later, and all after it.
     pub fn truncate_to(&mut self, offset: Offset) -> io::Result<()> {
         let mut kept = self.len;
-        self.walk(|position, entry| {
+        self.walk(IfCold::Wait, |position, entry| {
             let before = entry.last_offset < offset;
             if !before {
                 kept = position;
@@ -172,7 +174,11 @@ impl TransactionIndex {
     }
 
     /// Shows the entries in order with their positions, while `more` says so.
-    fn walk(&self, mut more: impl FnMut(u64, &AbortedTransaction) -> bool) -> io::Result<()> {
+    fn walk(
+        &self,
+        if_cold: IfCold,
+        mut more: impl FnMut(u64, &AbortedTransaction) -> bool,
+    ) -> io::Result<()> {
         if self.len == 0 {
             return Ok(());
         }
@@ -182,7 +188,7 @@ impl TransactionIndex {
         while position < self.len {
             let wanted = usize::try_from(self.len - position).unwrap_or(usize::MAX).min(page.len());
             let bytes = page.get_mut(..wanted).unwrap_or_default();
-            file.read_exact_at(bytes, position)?;
+            if_cold.read_exact_at(&file, bytes, position)?;
             for entry in bytes.chunks_exact(ENTRY_LEN) {
                 if !more(position, &AbortedTransaction::read(entry)?) {
                     return Ok(());
@@ -223,7 +229,8 @@ mod tests {
         entries.iter().for_each(|entry| index.append(entry).unwrap());
         let collect = |index: &TransactionIndex, from, upper| {
             let mut found = Vec::new();
-            let complete = index.collect(Offset(from), Offset(upper), &mut found).unwrap();
+            let complete =
+                index.collect(Offset(from), Offset(upper), IfCold::Wait, &mut found).unwrap();
             (found, complete)
         };
         assert_eq!(collect(&index, 0, 100), (entries.to_vec(), false));

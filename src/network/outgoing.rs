@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 
 use crate::protocol::{Chunk, Region};
 use crate::sys::clock::within;
+use crate::sys::cold::aside;
 
 /// Slices that go into one system call.
 const SLICES: usize = 64;
@@ -34,6 +35,9 @@ const STRIDE: usize = 1024 * 1024;
 pub struct Outgoing {
     chunks: VecDeque<Chunk>,
     len: usize,
+    /// So much of the file's range in front is in memory: it may be evicted until it
+    /// is sent, but then the disk is waited for.
+    warm: usize,
 }
 
 impl Outgoing {
@@ -55,6 +59,13 @@ impl Outgoing {
                 self.chunks.pop_front();
                 continue;
             }
+            self.gather()?;
+            if let Some((region, len)) = self.cold_stretch() {
+                let bring_in = move || region.file.bring_in(region.position, len);
+                aside(bring_in).await?;
+                self.warm = len;
+                continue;
+            }
             match self.send_some(stream) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(sent) => {
@@ -74,16 +85,13 @@ impl Outgoing {
 
     /// One system call's worth of progress.
     fn send_some(&mut self, stream: &TcpStream) -> io::Result<usize> {
-        // The rest of a file by itself is sent from where it is.
-        if self.chunks.len() > 1 {
-            self.gather()?;
-        }
         if let Some(Chunk::Region(region)) = self.chunks.front() {
             if region.file.descriptor().is_some() {
-                return send_region(stream, region);
+                return send_region(stream, region, self.warm);
             }
-            let piece = read(region, region.len.min(PIECE))?;
-            let position = region.position + piece.len() as u64;
+            let (len, position) = (self.warm.min(PIECE), region.position);
+            let piece = filled(len, |into| region.file.read_at(into, position))?;
+            let position = position + len as u64;
             let rest =
                 Region { file: region.file.clone(), position, len: region.len - piece.len() };
             self.chunks.pop_front();
@@ -93,9 +101,28 @@ impl Outgoing {
         self.send_bytes(stream)
     }
 
-    /// Reads the small ranges that go out with the next call, and no others: a peer
-    /// that takes nothing shall not have them kept in memory.
+    /// The range in front and how much of it is needed next, if it must be brought
+    /// in before it is sent.
+    fn cold_stretch(&mut self) -> Option<(Region, usize)> {
+        let Some(Chunk::Region(region)) = self.chunks.front() else { return None };
+        if self.warm > 0 {
+            return None;
+        }
+        let len = region.len.min(STRIDE);
+        if !region.file.is_in_memory(region.position, len) {
+            return Some((region.clone(), len));
+        }
+        self.warm = len;
+        None
+    }
+
+    /// Reads the small ranges that go out with the next call, as far as they are in
+    /// memory, and no others: a peer that takes nothing shall not have them kept.
     fn gather(&mut self) -> io::Result<()> {
+        // The rest of a file by itself is sent from where it is.
+        if self.chunks.len() == 1 {
+            return Ok(());
+        }
         let mut gathered = 0;
         for chunk in self.chunks.iter_mut().take(SLICES) {
             gathered += chunk.len();
@@ -103,7 +130,11 @@ impl Outgoing {
                 if region.len > SMALL_REGION || gathered > PIECE {
                     break;
                 }
-                *chunk = Chunk::Bytes(read(region, region.len)?);
+                let position = region.position;
+                match filled(region.len, |into| region.file.try_read_at(into, position)) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    bytes => *chunk = Chunk::Bytes(bytes?),
+                }
             }
         }
         Ok(())
@@ -133,6 +164,7 @@ impl Outgoing {
 
     fn advance(&mut self, mut sent: usize) {
         self.len -= sent;
+        self.warm = self.warm.saturating_sub(sent);
         while let Some(front) = self.chunks.front_mut() {
             let len = front.len();
             if len > sent {
@@ -147,31 +179,24 @@ impl Outgoing {
             }
             sent -= len;
             self.chunks.pop_front();
+            self.warm = 0;
         }
     }
 }
 
-fn send_region(stream: &TcpStream, region: &Region) -> io::Result<usize> {
+fn send_region(stream: &TcpStream, region: &Region, len: usize) -> io::Result<usize> {
     let Some(file) = region.file.descriptor() else {
         return Err(io::ErrorKind::Unsupported.into());
     };
     let mut position = region.position;
-    stream.try_io(Interest::WRITABLE, || {
-        Ok(sendfile(stream, file, Some(&mut position), region.len.min(STRIDE))?)
-    })
+    stream.try_io(Interest::WRITABLE, || Ok(sendfile(stream, file, Some(&mut position), len)?))
 }
 
-/// Reads the first `len` bytes of a region; an error when the file is shorter.
-fn read(region: &Region, len: usize) -> io::Result<Bytes> {
+/// Fills `len` bytes by a read; an error when the file is shorter.
+fn filled(len: usize, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<Bytes> {
     let mut bytes = BytesMut::zeroed(len);
-    let mut filled = 0;
-    while filled < len {
-        match region.file.read_at(&mut bytes[filled..], region.position + filled as u64) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
+    if read(&mut bytes)? < len {
+        return Err(io::ErrorKind::UnexpectedEof.into());
     }
     Ok(bytes.freeze())
 }

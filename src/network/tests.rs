@@ -1,8 +1,8 @@
 //! Connections over real sockets, answered by a dispatcher that repeats frames.
 
-use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -13,6 +13,10 @@ use tokio::sync::Semaphore;
 
 use super::*;
 use crate::protocol::{Region, RegionFile};
+use crate::sys::cold;
+use crate::sys::disk::{Disk, DiskFile, Open};
+use crate::sys::memory_disk::MemoryDisk;
+use crate::sys::real_disk::RealDisk;
 
 /// Sixty-four megabytes are enough for one promised frame of ninety.
 const BUDGET: usize = 64 << 20;
@@ -27,6 +31,7 @@ struct Server {
     begun: Arc<AtomicUsize>,
     dropped: Arc<Semaphore>,
     gate: Arc<Semaphore>,
+    files: Arc<Files>,
 }
 
 fn start() -> Server {
@@ -37,9 +42,10 @@ fn start_with(host: &str, limits: ConnectionLimits) -> Server {
     let begun = Arc::new(AtomicUsize::new(0));
     let gate = Arc::new(Semaphore::new(0));
     let dropped = Arc::new(Semaphore::new(0));
+    let files = Files::new();
     let budget = Budget::new(BUDGET, 1000);
     let shared = Shared {
-        dispatcher: dispatcher(begun.clone(), gate.clone(), dropped.clone()),
+        dispatcher: dispatcher(begun.clone(), gate.clone(), dropped.clone(), files.clone()),
         settings: Arc::new(ConnectionSettings { max_frame: MAX_FRAME, max_idle: IDLE }),
         admissions: Admissions::new(limits),
         budget: budget.clone(),
@@ -51,7 +57,7 @@ fn start_with(host: &str, limits: ConnectionLimits) -> Server {
     let listener = Listener::bind(info, host, 0, settings).unwrap();
     let address = listener.local_address();
     let serving = listener.serve(Arc::new(shared)).unwrap();
-    Server { address, serving, budget, begun, dropped, gate }
+    Server { address, serving, budget, begun, dropped, gate, files }
 }
 
 struct NotesItsDrop(Arc<Semaphore>);
@@ -66,10 +72,11 @@ fn dispatcher(
     begun: Arc<AtomicUsize>,
     gate: Arc<Semaphore>,
     dropped: Arc<Semaphore>,
+    files: Arc<Files>,
 ) -> Arc<Dispatcher> {
     Arc::new(move |_, frame| {
         begun.fetch_add(1, Ordering::SeqCst);
-        let gate = gate.clone();
+        let (gate, files) = (gate.clone(), files.clone());
         let note = NotesItsDrop(dropped.clone());
         Box::pin(async move {
             match frame.first() {
@@ -82,7 +89,7 @@ fn dispatcher(
                 Some(b'C') => Reply::Close,
                 Some(b'P') => panic!("as the test wants it"),
                 Some(b'M') => answer(&[0; 1 << 20]),
-                Some(b'F') => Reply::Answer(file_answer(frame)),
+                Some(b'F') => Reply::Answer(files.answer(frame)),
                 _ => answer(&frame),
             }
         })
@@ -94,29 +101,23 @@ fn answer(body: &[u8]) -> Reply {
 }
 
 #[derive(Debug)]
-struct Memory(Vec<u8>);
+struct Stored(Arc<dyn DiskFile>);
 
-impl RegionFile for Memory {
+impl RegionFile for Stored {
     fn read_at(&self, into: &mut [u8], position: u64) -> std::io::Result<usize> {
-        let from = &self.0[usize::try_from(position).unwrap()..];
-        let count = from.len().min(into.len());
-        into[..count].copy_from_slice(&from[..count]);
-        Ok(count)
+        self.0.read_at(into, position)
+    }
+    fn try_read_at(&self, into: &mut [u8], position: u64) -> std::io::Result<usize> {
+        self.0.try_read_at(into, position)
+    }
+    fn is_in_memory(&self, position: u64, len: usize) -> bool {
+        cold::is_in_memory(&*self.0, position, len)
+    }
+    fn bring_in(&self, position: u64, len: usize) -> std::io::Result<()> {
+        cold::bring_in(&*self.0, position, len)
     }
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-}
-
-#[derive(Debug)]
-struct OnDisk(std::fs::File);
-
-impl RegionFile for OnDisk {
-    fn read_at(&self, into: &mut [u8], position: u64) -> std::io::Result<usize> {
-        std::os::unix::fs::FileExt::read_at(&self.0, into, position)
-    }
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.0.as_fd())
+        self.0.descriptor()
     }
 }
 
@@ -127,25 +128,58 @@ fn pattern(i: usize) -> u8 {
 
 const FILE: usize = 300_000;
 
-fn file_answer(frame: Bytes) -> Vec<Chunk> {
-    let contents: Vec<u8> = (0..FILE).map(pattern).collect();
-    let mut file = tempfile::tempfile().unwrap();
-    file.write_all(&contents).unwrap();
-    let on_disk: Arc<dyn RegionFile> = Arc::new(OnDisk(file));
-    let memory: Arc<dyn RegionFile> = Arc::new(Memory(contents));
-    let region = |file: &Arc<dyn RegionFile>, position, len| {
-        Chunk::Region(Region { file: file.clone(), position, len })
-    };
-    let len = frame.len() + (FILE - 1) + (FILE - 7) + 50 + 3;
-    vec![
-        Chunk::Bytes(u32::try_from(len).unwrap().to_be_bytes().to_vec().into()),
-        Chunk::Bytes(frame),
-        region(&on_disk, 1, FILE - 1),
-        Chunk::Bytes(Bytes::new()),
-        region(&memory, 7, FILE - 7),
-        region(&on_disk, 100, 50),
-        Chunk::Bytes(Bytes::from_static(b"end")),
-    ]
+/// The test's file, on a real disk and on one in memory.
+struct Files {
+    disk: MemoryDisk,
+    real: Arc<dyn RegionFile>,
+    memory: Arc<dyn RegionFile>,
+    _directory: tempfile::TempDir,
+}
+
+impl Files {
+    fn new() -> Arc<Self> {
+        let contents: Vec<u8> = (0..FILE).map(pattern).collect();
+        let stored = |disk: &dyn Disk, path: &Path| {
+            let file = disk.open(path, Open::CreateNew).unwrap();
+            file.write_at(&contents, 0).unwrap();
+            Arc::new(Stored(file))
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let disk = MemoryDisk::new();
+        disk.create_dir_all(Path::new("/d")).unwrap();
+        Arc::new(Self {
+            real: stored(&RealDisk, &directory.path().join("f")),
+            memory: stored(&disk, Path::new("/d/f")),
+            disk,
+            _directory: directory,
+        })
+    }
+
+    /// Ranges of both files, large and small, between bytes.
+    fn answer(&self, frame: Bytes) -> Vec<Chunk> {
+        let region = |file: &Arc<dyn RegionFile>, position, len| {
+            Chunk::Region(Region { file: file.clone(), position, len })
+        };
+        let len = frame.len() + (FILE - 1) + (FILE - 7) + 50 + 70 + 3;
+        vec![
+            Chunk::Bytes(u32::try_from(len).unwrap().to_be_bytes().to_vec().into()),
+            Chunk::Bytes(frame),
+            region(&self.memory, 200, 70),
+            region(&self.real, 1, FILE - 1),
+            Chunk::Bytes(Bytes::new()),
+            region(&self.memory, 7, FILE - 7),
+            region(&self.real, 100, 50),
+            Chunk::Bytes(Bytes::from_static(b"end")),
+        ]
+    }
+
+    fn expected(frame: &[u8]) -> Vec<u8> {
+        let ranges = (200..270).chain(1..FILE).chain(7..FILE).chain(100..150);
+        let mut expected = frame.to_vec();
+        expected.extend(ranges.map(pattern));
+        expected.extend_from_slice(b"end");
+        expected
+    }
 }
 
 fn framed(body: &[u8]) -> Vec<u8> {
@@ -264,14 +298,33 @@ async fn regions_are_sent_from_disk_and_from_memory() {
     let mut stream = connect(&server).await;
     for _ in 0..2 {
         send(&mut stream, b"File answer").await;
-        let expected: Vec<u8> = (b"File answer".iter().copied())
-            .chain((1..FILE).map(pattern))
-            .chain((7..FILE).map(pattern))
-            .chain((100..150).map(pattern))
-            .chain(*b"end")
-            .collect();
-        assert!(receive(&mut stream).await == expected);
+        assert!(receive(&mut stream).await == Files::expected(b"File answer"));
     }
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_in_memory_keeps_nobody_else_waiting() {
+    let server = start();
+    let (mut cold, mut hot) = (connect(&server).await, connect(&server).await);
+    server.files.disk.evict(Path::new("/d/f"));
+    server.files.disk.stall();
+    send(&mut cold, b"File answer").await;
+    while server.files.disk.waiting() == 0 {
+        is_answered(&mut hot, b"before and").await;
+    }
+    is_answered(&mut hot, b"while the disk is waited for").await;
+    server.files.disk.resume();
+    assert!(receive(&mut cold).await == Files::expected(b"File answer"));
+}
+
+#[tokio::test]
+async fn a_file_that_is_evicted_as_soon_as_it_is_read_is_sent_all_the_same() {
+    let server = start();
+    server.files.disk.evict(Path::new("/d/f"));
+    server.files.disk.forget_at_once();
+    let mut stream = connect(&server).await;
+    send(&mut stream, b"File answer").await;
+    assert!(receive(&mut stream).await == Files::expected(b"File answer"));
 }
 
 #[tokio::test]

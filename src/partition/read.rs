@@ -9,6 +9,7 @@ use super::waiters::{FetchWaiter, Isolation};
 use super::{Partition, PartitionError};
 use crate::log::producers::ProducerEntry;
 use crate::log::{AbortedTransaction, LogSlice, OffsetSpec, TimestampAndOffset};
+use crate::sys::cold::{Cold, IfCold};
 use crate::types::{BrokerId, LeaderEpoch, Offset, ProducerId};
 
 /// Who reads, and what that lets it see.
@@ -43,6 +44,8 @@ pub struct Limits {
     pub max_bytes: usize,
     /// The first batch is given even if it is larger than that.
     pub at_least_one: bool,
+    /// Whether the partition may be kept waiting for the disk.
+    pub if_cold: IfCold,
 }
 
 /// The offsets of a partition at one moment.
@@ -73,6 +76,8 @@ pub struct Readable {
     /// The reader's log parts from this one: end of the newest epoch that both
     /// may share. Nothing was read then.
     pub diverging: Option<(LeaderEpoch, Offset)>,
+    /// What must be brought in before this can be read. Nothing was read then.
+    pub cold: Option<Cold>,
     /// There is more than was read.
     pub undrained: bool,
 }
@@ -186,6 +191,7 @@ impl Partition {
             slice: None,
             aborted: Vec::new(),
             diverging: None,
+            cold: None,
             undrained: false,
         };
         if let Some(diverging) = state.divergence(position, extent.log_start)? {
@@ -202,9 +208,18 @@ impl Partition {
         if limits.max_bytes == 0 && !limits.at_least_one {
             return Ok(Readable { undrained: true, ..nothing });
         }
-        let slice = state.log.read(from, end, limits.max_bytes, limits.at_least_one)?;
+        let Limits { max_bytes, at_least_one, if_cold } = limits;
+        let slice = match state.log.try_read(from, end, max_bytes, at_least_one, if_cold)? {
+            Ok(slice) => slice,
+            Err(cold) => return Ok(Readable { cold: Some(cold), ..nothing }),
+        };
         let aborted = match reader.isolation {
-            Isolation::LastStable => state.log.aborted_transactions(from, slice.end_offset)?,
+            Isolation::LastStable => {
+                match state.log.aborted_transactions(from, slice.end_offset, if_cold)? {
+                    Ok(aborted) => aborted,
+                    Err(cold) => return Ok(Readable { cold: Some(cold), ..nothing }),
+                }
+            }
             _ => Vec::new(),
         };
         Ok(Readable { slice: Some(slice), aborted, undrained: true, ..nothing })

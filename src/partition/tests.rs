@@ -17,6 +17,7 @@ use crate::log::{
     AppendOrigin, CleanupPolicy, DirectoryHealth, LogKind, LogOptions, OffsetSpec, ProducerContext,
 };
 use crate::sys::clock::ManualClock;
+use crate::sys::cold::IfCold;
 use crate::sys::memory_disk::{Fault, MemoryDisk};
 use crate::types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, Timestamp, TopicId};
 
@@ -103,7 +104,7 @@ fn at(offset: i64) -> Position {
     }
 }
 
-const ALL: Limits = Limits { max_bytes: 1 << 20, at_least_one: true };
+const ALL: Limits = Limits { max_bytes: 1 << 20, at_least_one: true, if_cold: IfCold::Wait };
 
 fn follower_fetches(partition: &Partition, offset: i64) {
     let end = partition.extent().log_end;
@@ -453,4 +454,25 @@ fn what_flush_messages_asks_for_is_synced_before_anybody_hears_of_it() {
     assert_eq!(recovery_point(), Offset(3));
     disk.heal();
     assert!(partition.append(&batch(1), &client(), true).is_err(), "the directory is offline");
+}
+
+#[test]
+fn a_read_that_may_not_wait_leaves_the_partition_to_others_while_the_disk_is_slow() {
+    let disk = MemoryDisk::new();
+    let partition = partition_on(&disk, LogConfig::default());
+    partition.lead_or_follow(&news(1, 5, &[1], &[1])).unwrap();
+    append(&partition, 3);
+    let expected = partition.read(&CONSUMER, &at(0), ALL).unwrap().slice.unwrap();
+    disk.evict(Path::new("/data/t-0/00000000000000000000.log"));
+    disk.stall();
+    let limits = Limits { if_cold: IfCold::Refuse, ..ALL };
+    let readable = partition.read(&CONSUMER, &at(0), limits).unwrap();
+    assert!(readable.slice.is_none());
+    let cold = readable.cold.unwrap();
+    append(&partition, 2);
+    disk.resume();
+    cold.bring_in().unwrap();
+    let slice = partition.read(&CONSUMER, &at(0), limits).unwrap().slice.unwrap();
+    assert_eq!((slice.first_offset, slice.end_offset), (Offset(0), Offset(5)));
+    assert!(slice.read().unwrap().starts_with(&expected.read().unwrap()));
 }

@@ -149,6 +149,12 @@ impl fmt::Display for Str {
 pub trait RegionFile: Send + Sync + fmt::Debug {
     /// Fills as much of `into` as the file holds from `position`; the count.
     fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize>;
+    /// The same, but `WouldBlock` when it would have to wait for the disk.
+    fn try_read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize>;
+    /// False when something of the range would have to be read from the disk.
+    fn is_in_memory(&self, position: u64, len: usize) -> bool;
+    /// Waits until the range is in memory.
+    fn bring_in(&self, position: u64, len: usize) -> io::Result<()>;
     /// The descriptor for sendfile; none for a file in memory.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 }

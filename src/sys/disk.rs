@@ -72,6 +72,8 @@ pub trait DiskFile: Send + Sync + Debug + 'static {
     fn len(&self) -> io::Result<u64>;
     /// Fills as much of `into` as the file holds from `position`; the count.
     fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize>;
+    /// The same, but `WouldBlock` when it would have to wait for the disk.
+    fn try_read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize>;
     /// Writes all slices one after another from `position`.
     fn write_all_at(&self, slices: &mut [IoSlice<'_>], position: u64) -> io::Result<()>;
     /// Cuts or zero-extends the file.

@@ -1,5 +1,6 @@
 //! A disk in memory for tests: it loses and tears what was not synced, breaks at
-//! any operation that a test names, fills up, turns read-only.
+//! any operation that a test names, fills up, turns read-only, and keeps those waiting
+//! who want what is not in its cache.
 //!
 //! What a crash may do is what POSIX allows, not what ext4 happens to do:
 //! * of each file, any 512-byte sector written since its last sync is old or
@@ -7,23 +8,30 @@
 //! * of each directory, the names created, renamed and removed since its last
 //!   `sync_dir` happened up to some point, in order (a rename is one step).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use super::disk::{Disk, DiskFile, DiskLock, Entry, Open};
 use super::random::Random;
 
 const SECTOR: usize = 512;
+/// What is cached and evicted as one.
+const PAGE: usize = 4096;
+/// A test that waits for so long is one that has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A file system in memory; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryDisk {
     volume: Arc<Mutex<Volume>>,
+    /// Told when the disk is no longer stalled.
+    resumed: Arc<Condvar>,
 }
 
 /// What goes wrong, once it does.
@@ -71,6 +79,11 @@ struct Volume {
     operations: u64,
     fault: Option<Fault>,
     clock: i64,
+    /// What is read is not kept in memory.
+    forgetful: bool,
+    stalled: bool,
+    /// Reads that wait until it is not.
+    waiting: usize,
     locks: Vec<PathBuf>,
 }
 
@@ -88,6 +101,8 @@ struct Contents {
     synced: Vec<u8>,
     modified: i64,
     read_only: bool,
+    /// Pages that are not in memory.
+    cold: BTreeSet<usize>,
 }
 
 impl MemoryDisk {
@@ -140,6 +155,34 @@ impl MemoryDisk {
         }
     }
 
+    /// Takes what a file holds now out of memory.
+    pub fn evict(&self, path: &Path) {
+        let contents = self.volume.lock().file(path).unwrap();
+        let mut contents = contents.lock();
+        contents.cold = (0..contents.now.len().div_ceil(PAGE)).collect();
+    }
+
+    /// What is read from now on is evicted before anybody can read it again.
+    pub fn forget_at_once(&self) {
+        self.volume.lock().forgetful = true;
+    }
+
+    /// Whoever reads what is not in memory waits until [`Self::resume`].
+    pub fn stall(&self) {
+        self.volume.lock().stalled = true;
+    }
+
+    /// Reads that wait now.
+    pub fn waiting(&self) -> usize {
+        self.volume.lock().waiting
+    }
+
+    /// Ends [`Self::stall`].
+    pub fn resume(&self) {
+        self.volume.lock().stalled = false;
+        self.resumed.notify_all();
+    }
+
     /// Changes a file behind everybody's back.
     pub fn tamper(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
         let contents = self.volume.lock().file(path).unwrap();
@@ -158,6 +201,15 @@ impl MemoryDisk {
 impl Contents {
     fn sync(&mut self) {
         self.synced.clone_from(&self.now);
+    }
+
+    fn pages(position: u64, len: usize) -> std::ops::Range<usize> {
+        let start = position as usize;
+        start / PAGE..(start + len).div_ceil(PAGE)
+    }
+
+    fn is_cold(&self, position: u64, len: usize) -> bool {
+        self.cold.range(Self::pages(position, len)).next().is_some()
     }
 
     fn lose(&mut self, dice: &Random) {
@@ -276,7 +328,8 @@ impl Disk for MemoryDisk {
             }
         };
         let writable = how != Open::Read;
-        Ok(Arc::new(MemoryFile { volume: self.volume.clone(), path, contents, writable }))
+        let (volume, resumed) = (self.volume.clone(), self.resumed.clone());
+        Ok(Arc::new(MemoryFile { volume, resumed, path, contents, writable }))
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
@@ -417,6 +470,7 @@ impl Drop for MemoryLock {
 #[derive(Debug)]
 struct MemoryFile {
     volume: Arc<Mutex<Volume>>,
+    resumed: Arc<Condvar>,
     path: PathBuf,
     contents: Arc<Mutex<Contents>>,
     writable: bool,
@@ -440,12 +494,33 @@ impl DiskFile for MemoryFile {
     }
 
     fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize> {
-        self.volume.lock().look(&self.path)?;
-        let contents = self.contents.lock();
+        let mut volume = self.volume.lock();
+        while volume.stalled && self.contents.lock().is_cold(position, into.len()) {
+            volume.waiting += 1;
+            let waited = self.resumed.wait_for(&mut volume, PATIENCE);
+            volume.waiting -= 1;
+            if waited.timed_out() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+        volume.look(&self.path)?;
+        let mut contents = self.contents.lock();
+        if !volume.forgetful {
+            let pages = Contents::pages(position, into.len());
+            contents.cold.retain(|page| !pages.contains(page));
+        }
+        drop(volume);
         let rest = contents.now.get(position as usize..).unwrap_or_default();
         let count = rest.len().min(into.len());
         into[..count].copy_from_slice(&rest[..count]);
         Ok(count)
+    }
+
+    fn try_read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize> {
+        if self.contents.lock().is_cold(position, into.len()) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.read_at(into, position)
     }
 
     fn write_all_at(&self, slices: &mut [IoSlice<'_>], position: u64) -> io::Result<()> {

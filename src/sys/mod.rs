@@ -4,6 +4,7 @@
 //! its own clock, its own dice and a disk that breaks in their place.
 
 pub mod clock;
+pub mod cold;
 pub mod disk;
 #[cfg(test)]
 pub mod memory_disk;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use rustix::fs::FlockOperation;
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::disk::{Disk, DiskFile, DiskLock, Entry, Open};
 
@@ -165,6 +165,22 @@ impl DiskFile for RealFile {
         Ok(filled)
     }
 
+    fn try_read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while let Some(rest) = into.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            let slices = &mut [IoSliceMut::new(rest)];
+            match preadv2(&self.file, slices, position + filled as u64, ReadWriteFlags::NOWAIT) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(Errno::INTR) => {}
+                // Not every file system can tell.
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => return self.read_at(into, position),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(filled)
+    }
+
     fn write_all_at(&self, slices: &mut [IoSlice<'_>], position: u64) -> io::Result<()> {
         let mut rest = slices;
         let mut position = position;
@@ -228,6 +244,27 @@ mod tests {
         assert_eq!(&bytes[..15], b"\0\0\0header, rest");
         assert!(RealDisk.open(&dir.path().join("a"), Open::CreateNew).is_err());
         assert!(RealDisk.open(&dir.path().join("b"), Open::Write).is_err());
+    }
+
+    #[test]
+    fn a_read_that_may_not_wait_gives_the_same_bytes_or_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = RealDisk.open(&dir.path().join("a"), Open::CreateNew).unwrap();
+        let contents: Vec<u8> = (0..100_000).map(|i| (i % 251) as u8).collect();
+        file.write_at(&contents, 0).unwrap();
+        let mut bytes = vec![0; 200_000];
+        assert_eq!(file.try_read_at(&mut bytes, 1000).unwrap(), 99_000);
+        assert!(bytes.starts_with(&contents[1000..]));
+        file.sync().unwrap();
+        let descriptor = file.descriptor().unwrap();
+        rustix::fs::fadvise(descriptor, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        // Not every file system can evict.
+        match file.try_read_at(&mut bytes, 0) {
+            Ok(count) => assert!(count == 100_000 && bytes.starts_with(&contents)),
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+        }
+        assert_eq!(file.read_at(&mut bytes, 0).unwrap(), 100_000);
+        assert!(bytes.starts_with(&contents));
     }
 
     #[test]

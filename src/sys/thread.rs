@@ -52,6 +52,10 @@ struct Worker {
 /// How long blocking work of a runtime may outlive it.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
+/// Threads beside each runtime for what waits for disks. What finds none free waits
+/// for one; more would only have a disk seek between more places.
+const BLOCKING: usize = 8;
+
 impl Runtimes {
     /// Starts `count` threads, at least one, named `name-0` and so on.
     pub fn start(name: &str, count: usize) -> io::Result<Self> {
@@ -90,7 +94,8 @@ impl Runtimes {
 
 impl Worker {
     fn start(name: &str) -> io::Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let mut builder = Builder::new_current_thread();
+        let runtime = builder.enable_all().max_blocking_threads(BLOCKING).build()?;
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel();
         let thread = spawn(name, Priority::Normal, move || {

@@ -42,6 +42,17 @@ impl Node {
         self.address
     }
 
+    /// Takes what the files of a partition hold out of the machine's memory, where its
+    /// file system does that.
+    pub fn evict(&self, partition: &str) {
+        let entries = std::fs::read_dir(self.directory.path().join("data").join(partition));
+        for entry in entries.unwrap() {
+            let file = std::fs::File::open(entry.unwrap().path()).unwrap();
+            file.sync_all().unwrap();
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        }
+    }
+
     /// A new connection.
     pub fn client(&self) -> Client {
         Client::connect(self.address)

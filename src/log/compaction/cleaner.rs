@@ -21,6 +21,7 @@ use crate::log::record::Records;
 use crate::log::scan::walk_whole;
 use crate::log::segment::{Appended, IndexRules, Segment};
 use crate::sys::clock::Clock;
+use crate::sys::cold::IfCold;
 use crate::types::{Offset, Timestamp};
 
 /// A segment's file is addressed with 31 bits.
@@ -157,7 +158,7 @@ impl Work<'_> {
         transactions: &mut CleanedTransactions,
     ) -> Result<bool, CleaningError> {
         let from = self.job.candidate.first_dirty;
-        let start = match segment.find(from)? {
+        let start = match segment.find(from, IfCold::Wait)? {
             Some(at) if segment.base() < from => at.position,
             Some(_) => 0,
             None => segment.size(),
@@ -178,7 +179,7 @@ impl Work<'_> {
         let upper = self.job.candidate.first_uncleanable;
         let mut aborted = Vec::new();
         for segment in self.job.segments.iter().chain(&self.job.later) {
-            if segment.aborted().collect(from, upper, &mut aborted)? {
+            if segment.aborted().collect(from, upper, IfCold::Wait, &mut aborted)? {
                 break;
             }
         }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::log::control::EndTransactionMarker;
 use crate::log::producers::ProducerError;
+use crate::sys::cold::IfCold;
 use crate::sys::memory_disk::Fault;
 
 #[test]
@@ -261,7 +262,7 @@ fn an_aborted_transaction_holds_back_and_is_found_again() {
     log.append_as_leader(marker, LeaderEpoch(0), AppendOrigin::Coordinator, &rules).unwrap();
     log.high_watermark_advanced(Offset(3));
     assert_eq!(log.producers().first_unstable_offset(), None);
-    let aborted = log.aborted_transactions(Offset(0), Offset(3)).unwrap();
+    let aborted = log.aborted_transactions(Offset(0), Offset(3), IfCold::Wait).unwrap().unwrap();
     let expected = AbortedTransaction {
         producer_id: ProducerId(9),
         first_offset: Offset(1),
@@ -273,7 +274,41 @@ fn an_aborted_transaction_holds_back_and_is_found_again() {
     // Recovery writes the transaction index anew.
     let (log, report) = bench.open();
     assert_eq!(report.segments_checked, 1);
-    assert_eq!(log.aborted_transactions(Offset(0), Offset(3)).unwrap(), [expected]);
+    assert_eq!(
+        log.aborted_transactions(Offset(0), Offset(3), IfCold::Wait).unwrap().unwrap(),
+        [expected]
+    );
+}
+
+#[test]
+fn a_read_that_may_not_wait_names_what_is_cold_until_it_is_not() {
+    let bench = Bench::small();
+    let (mut log, _) = bench.open();
+    fill(&mut log, 400);
+    log.close_clean().unwrap();
+    drop(log);
+    let (log, _) = bench.open_clean();
+    let end = log.log_end_offset();
+    for from in (0..400).step_by(37).map(Offset) {
+        let expected = log.read(from, end, 500, true).unwrap();
+        for name in bench.names() {
+            bench.disk.evict(&bench.path(&name));
+        }
+        let mut colds = 0;
+        let slice = loop {
+            match log.try_read(from, end, 500, true, IfCold::Refuse).unwrap() {
+                Ok(slice) => break slice,
+                Err(cold) => cold.bring_in().unwrap(),
+            }
+            colds += 1;
+            assert!(colds < 8);
+        };
+        assert!(colds > 0);
+        assert_eq!(slice.first_offset, expected.first_offset);
+        assert_eq!(slice.end_offset, expected.end_offset);
+        assert_eq!(slice.read().unwrap(), expected.read().unwrap());
+    }
+    assert!(log.health().is_online());
 }
 
 #[test]

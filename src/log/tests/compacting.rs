@@ -11,6 +11,7 @@ use crate::log::compression::{Codec, Compression, stored_records};
 use crate::log::control::EndTransactionMarker;
 use crate::log::producers::ProducerContext;
 use crate::log::record::Records;
+use crate::sys::cold::IfCold;
 use crate::sys::disk::Disk as _;
 use crate::sys::memory_disk::Fault;
 use crate::sys::random::Random;
@@ -341,7 +342,8 @@ fn aborted_records_go_and_markers_after_them() {
     assert!(log.cleaning_candidate().unwrap().unwrap().first_uncleanable <= open);
     end_transaction(&mut log, 3, false);
     roll(&mut log);
-    let aborted_before = log.aborted_transactions(Offset(0), log.log_end_offset()).unwrap();
+    let aborted_before =
+        log.aborted_transactions(Offset(0), log.log_end_offset(), IfCold::Wait).unwrap().unwrap();
     assert_eq!(aborted_before.len(), 2);
     let markers = controls(&log);
     assert_eq!(markers.len(), 5);
@@ -351,7 +353,8 @@ fn aborted_records_go_and_markers_after_them() {
     assert_eq!(keys.collect::<Vec<_>>(), expected);
     // Markers stay as long as a batch of theirs was there when they were met.
     assert_eq!(controls(&log), markers);
-    let aborted = log.aborted_transactions(Offset(0), log.log_end_offset()).unwrap();
+    let aborted =
+        log.aborted_transactions(Offset(0), log.log_end_offset(), IfCold::Wait).unwrap().unwrap();
     assert_eq!(aborted, aborted_before);
     // The second time nothing is left of the second producer's aborted records: its
     // marker gets a horizon, and the third time it goes. The third producer's last
@@ -363,7 +366,8 @@ fn aborted_records_go_and_markers_after_them() {
         assert_eq!(controls(&log).iter().filter(|(_, count)| *count > 0).count(), left, "{round}");
         bench.clock.advance(Duration::from_secs(2));
     }
-    let aborted = log.aborted_transactions(Offset(0), log.log_end_offset()).unwrap();
+    let aborted =
+        log.aborted_transactions(Offset(0), log.log_end_offset(), IfCold::Wait).unwrap().unwrap();
     assert_eq!(aborted, aborted_before[1..]);
     drop(log);
     let (log, _) = bench.open();
