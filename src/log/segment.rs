@@ -14,7 +14,7 @@ use super::compaction::plan::SegmentSizes;
 use super::compression::{Codec, stored_records};
 use super::file_names::{FileKind, Phase};
 use super::files::{FileSlot, Folder};
-use super::offset_index::{self, OffsetIndex};
+use super::offset_index::{self, OffsetIndex, OffsetPosition};
 use super::record::Records;
 use super::scan::{BatchAt, HeaderScan, damaged};
 use super::time_index::{self, TimeIndex, TimestampOffset};
@@ -436,20 +436,39 @@ impl Segment {
         if first.end() > limit {
             return Ok((first.position, Some(first.header.base_offset)));
         }
-        let mut start = first.end();
-        if limit - start > NEAR {
+        if limit - first.end() > NEAR {
             let entry = self.offsets.lookup_position(limit, if_cold)?;
-            if entry.position > start {
-                start = self.start_for(entry.offset, if_cold)?.max(start);
+            if entry.position > first.end()
+                && let Some(found) = self.last_before(limit, entry, if_cold)?
+            {
+                return Ok(found);
             }
         }
-        let (mut end, mut next_offset) = (start, Some(first.header.next_offset()));
-        let scanned = self.scan(start, if_cold, |at| {
-            if at.end() > limit {
-                next_offset = Some(at.header.base_offset);
+        let start = OffsetPosition { offset: Offset(i64::MAX), position: first.end() };
+        let found = self.last_before(limit, start, if_cold)?;
+        Ok(found.unwrap_or_else(|| (first.end(), Some(first.header.next_offset()))))
+    }
+
+    /// Where the last batch ends, from `start` on, that lies wholly before `limit`, and
+    /// the offset of what comes next. `None` if no batch begins at `start`, or one
+    /// that comes after the offset there.
+    fn last_before(
+        &self,
+        limit: u64,
+        start: OffsetPosition,
+        if_cold: IfCold,
+    ) -> io::Result<Option<(u64, Option<Offset>)>> {
+        let mut found = None;
+        let scanned = self.scan(start.position, if_cold, |at| {
+            // Before 4.0 Kafka's entries named the last offset of a whole append.
+            if found.is_none() && at.header.base_offset > start.offset {
                 return ControlFlow::Break(());
             }
-            (end, next_offset) = (at.end(), Some(at.header.next_offset()));
+            if at.end() > limit {
+                found = Some((at.position, Some(at.header.base_offset)));
+                return ControlFlow::Break(());
+            }
+            found = Some((at.end(), Some(at.header.next_offset())));
             ControlFlow::Continue(())
         });
         match scanned {
@@ -457,7 +476,7 @@ impl Segment {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
             other => other?,
         }
-        Ok((end, next_offset))
+        Ok(found)
     }
 
     /// Records in all its batches, by their headers.
