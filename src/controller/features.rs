@@ -68,6 +68,9 @@ impl ControllerMachine {
                 refused("A quorum of static voters cannot be made a dynamic one yet.")
             }
             features::KRAFT_VERSION => Ok(Some(NoOpRecord::default().into())),
+            name if features::find(name).is_none() => {
+                refused(&format!("Feature {name} not found."))
+            }
             name => Ok(Some(feature_level(name, *level).into())),
         }
     }

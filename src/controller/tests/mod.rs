@@ -730,6 +730,9 @@ fn levels_go_down_only_where_nothing_is_lost_and_up_only_where_all_follow() {
         update(&mut rig, "group.version", 1, Upgrade).contains("does not support this feature")
     );
     assert_eq!(update(&mut rig, streams, 0, SafeDowngrade), "streams.version 0\n");
+    let unknown = update(&mut rig, "no.such.version", 0, SafeDowngrade);
+    assert!(unknown.ends_with("Feature no.such.version not found."), "{unknown}");
+    assert_eq!(rig.machine.image().features.get("no.such.version"), None);
     assert_eq!(rig.machine.image().feature_level(streams), 0);
     assert!(update(&mut rig, streams, 1, SafeDowngrade).contains("Local controller 1 does not"));
 }
