@@ -82,6 +82,7 @@ async fn find(context: &RequestContext<'_>, kind: i8, key: Str) -> Coordinator {
 fn explained(version: i16, kind: i8, error: ErrorCode) -> Str {
     let is_known = [GROUP, TRANSACTION, SHARE].contains(&kind);
     Str::from_static(match error {
+        ErrorCode::UnsupportedVersion => "Coordinators of this kind are not served yet.",
         _ if version >= BATCHED_FROM && is_known => "",
         ErrorCode::InvalidRequest => "There are no coordinators of this kind.",
         _ => "The coordinator is not available.",
@@ -97,19 +98,23 @@ fn is_share_key(key: &str) -> bool {
     partition && topic.is_some_and(|id| id.len() == 16) && group
 }
 
+/// Whether there are coordinators of a kind. Where there are none yet, the answer
+/// is final: a client that is told to try again does so until its patience ends.
+fn judge(version: i16, kind: i8, key: &str) -> Result<(), ErrorCode> {
+    match kind {
+        GROUP => Ok(()),
+        TRANSACTION => Err(ErrorCode::UnsupportedVersion),
+        SHARE if version >= SHARE_FROM && is_share_key(key) => Err(ErrorCode::UnsupportedVersion),
+        _ => Err(ErrorCode::InvalidRequest),
+    }
+}
+
 async fn locate(
     context: &RequestContext<'_>,
     kind: i8,
     key: &str,
 ) -> Result<(i32, Str, i32), ErrorCode> {
-    match kind {
-        GROUP => {}
-        TRANSACTION => return Err(ErrorCode::CoordinatorNotAvailable),
-        SHARE if context.api_version >= SHARE_FROM && is_share_key(key) => {
-            return Err(ErrorCode::CoordinatorNotAvailable);
-        }
-        _ => return Err(ErrorCode::InvalidRequest),
-    }
+    judge(context.api_version, kind, key)?;
     let image = image_with_groups(context).await?;
     let topic = image.topic(GROUP_TOPIC).ok_or(ErrorCode::CoordinatorNotAvailable)?;
     let shard = shard_of(key, topic.partitions.len()).ok_or(ErrorCode::CoordinatorNotAvailable)?;
@@ -160,6 +165,27 @@ async fn image_with_groups(context: &RequestContext<'_>) -> Result<Arc<ClusterIm
         Err(error) => {
             warn!("Topic {GROUP_TOPIC} cannot be made: {error}");
             Err(ErrorCode::CoordinatorNotAvailable)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_served_is_refused_for_good() {
+        let share = "group:AAAAAAAAAAAAAAAAAAAAAA:0";
+        for (version, kind, key, judged) in [
+            (6, GROUP, "a", Ok(())),
+            (1, TRANSACTION, "a", Err(ErrorCode::UnsupportedVersion)),
+            (6, TRANSACTION, "a", Err(ErrorCode::UnsupportedVersion)),
+            (6, SHARE, share, Err(ErrorCode::UnsupportedVersion)),
+            (6, SHARE, "a", Err(ErrorCode::InvalidRequest)),
+            (5, SHARE, share, Err(ErrorCode::InvalidRequest)),
+            (6, 3, "a", Err(ErrorCode::InvalidRequest)),
+        ] {
+            assert_eq!(judge(version, kind, key), judged, "{version} {kind} {key}");
         }
     }
 }
