@@ -255,6 +255,12 @@ impl Config {
             self.others.insert(key, given);
             return Ok(());
         };
+        if definition.update == UpdateMode::DynamicOnly {
+            let text =
+                format!("{}: {key} is ignored; it is set while the broker runs", given.origin);
+            self.warnings.push(text);
+            return Ok(());
+        }
         // A comma too much is forgiven where images put lists of addresses together.
         let text = match definition.name {
             "listeners" | "advertised.listeners" => given.text.trim().trim_end_matches(','),

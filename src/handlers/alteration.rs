@@ -248,6 +248,9 @@ mod tests {
             check(&[("num.partitions", "5")], false),
             "Cannot update these configs dynamically: [num.partitions]"
         );
+        let rate = "replica.alter.log.dirs.io.max.bytes.per.second";
+        assert_eq!(check(&[(rate, "5")], true), "");
+        assert!(check(&[(rate, "-1")], false).ends_with("Value must be at least 0"));
         assert!(check(&[("ssl.keystore.location", "/x")], false).contains("per-listener"));
         assert!(check(&[("log.segment.bytes", "1")], true).contains("at least 1048576"));
         assert!(

@@ -152,7 +152,10 @@ pub fn client_metrics_entries(settings: &Settings) -> Vec<Entry> {
 /// own dynamic settings, or as those of all brokers.
 pub fn broker_entries(config: &Config, own: &Settings, all: &Settings) -> Vec<Entry> {
     let keys = table().of(Scope::Broker);
-    let shown = keys.filter(|key| !key.internal || config.is_set(key.name));
+    let shown = keys.filter(|key| match key.update {
+        UpdateMode::DynamicOnly => own.contains_key(key.name) || all.contains_key(key.name),
+        _ => !key.internal || config.is_set(key.name),
+    });
     let mut entries: Vec<_> = shown
         .map(|key| {
             let mut entry = entry(key, config.lookup(key.name).map(|(_, value)| value));
@@ -296,6 +299,7 @@ fn broker_synonyms(name: &str, config: &Config) -> Vec<Synonym> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::RuntimeConfig;
 
     fn settings(pairs: &[(&str, &str)]) -> Settings {
         pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()
@@ -369,6 +373,26 @@ mod tests {
         );
         let default = default_broker_entries(&settings(&[("my.own", "v")]));
         assert_eq!(chain(&default[0]), ["my.own=- DynamicDefaultBroker"]);
+    }
+
+    #[test]
+    fn what_is_only_dynamic_is_shown_where_it_is_set() {
+        let rate = "leader.replication.throttled.rate";
+        let config = Config::from_overrides(&[(rate, "1")]).unwrap();
+        assert!(config.warnings()[0].contains("leader.replication.throttled.rate is ignored"));
+        let none = settings(&[]);
+        assert!(broker_entries(&config, &none, &none).iter().all(|entry| entry.name != rate));
+        let (own, all) = (settings(&[(rate, "5")]), settings(&[(rate, "6")]));
+        let config = RuntimeConfig::new(config);
+        assert_eq!(config.apply(&all, &own), Vec::<String>::new());
+        let entries = broker_entries(&config.current(), &own, &all);
+        let entry = find(&entries, rate);
+        assert_eq!(entry.value.as_deref(), Some("5"));
+        assert!(!entry.read_only && !entry.is_sensitive);
+        assert_eq!(
+            chain(entry),
+            [format!("{rate}=5 DynamicBroker"), format!("{rate}=6 DynamicDefaultBroker")]
+        );
     }
 
     #[test]
