@@ -59,7 +59,7 @@ public class Tools {
             + tool("ConfigCommand", "--describe", "--entity-type", "topics", "--entity-name", "nowhere"));
         Operations.run("configs-default", () ->
             tool("ConfigCommand", "--alter", "--entity-type", "brokers", "--entity-default", "--add-config", "log.retention.ms=7200000")
-            + tool("ConfigCommand", "--describe", "--entity-type", "brokers", "--entity-default")
+            + settled(() -> tool("ConfigCommand", "--describe", "--entity-type", "brokers", "--entity-default"), "DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms")
             + settled(() -> tool("ConfigCommand", "--describe", "--entity-type", "topics", "--entity-name", "a.b", "--all"), "DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms")
             + tool("ConfigCommand", "--alter", "--entity-type", "brokers", "--entity-default", "--delete-config", "log.retention.ms"));
         Operations.run("configs-broker", () ->

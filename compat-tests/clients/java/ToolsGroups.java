@@ -29,6 +29,14 @@ final class ToolsGroups {
         Operations.run("groups-tool", () -> tool("GroupsCommand", "--list") + tool("GroupsCommand", "--list", "--consumer") + tool("GroupsCommand", "--list", "--group-type", "classic")
             + tool("GroupsCommand", "--list", "--protocol", "consumer") + tool("GroupsCommand", "--list", "--share") + tool("GroupsCommand", "--list", "--streams")
             + tool("consumer.group.ShareGroupCommand", "--list") + tool("streams.StreamsGroupCommand", "--list"));
+        Operations.run("groups-share", () -> share("--list", "--state") + share("--list", "--state", "stable") + share("--describe", "--all-groups")
+            + share("--delete", "--group", "nobody") + share("--delete", "--all-groups"));
+        Operations.run("groups-share-describe", () -> share("--describe", "--group", "nobody") + share("--describe", "--group", "nobody", "--members") + share("--describe", "--group", "nobody", "--state")
+            + share("--delete-offsets", "--group", "nobody", "--topic", "orders") + share("--reset-offsets", "--group", "nobody", "--topic", "orders", "--to-earliest", "--dry-run"));
+        Operations.run("groups-streams", () -> streams("--list", "--state") + streams("--describe", "--all-groups") + streams("--delete", "--group", "nobody") + streams("--delete", "--all-groups")
+            + streams("--delete-offsets", "--group", "nobody", "--input-topic", "refunds:0"));
+        Operations.run("groups-streams-describe", () -> streams("--describe", "--group", "nobody") + streams("--describe", "--group", "nobody", "--members") + streams("--describe", "--group", "nobody", "--state")
+            + streams("--reset-offsets", "--group", "nobody", "--input-topic", "refunds", "--to-earliest", "--dry-run"));
         Operations.run("groups-describe", () -> describe("--group", "shop") + describe("--group", "shop", "--offsets", "--verbose") + describe("--group", "shop", "--state")
             + describe("--group", "shop", "--state", "--verbose") + describe("--group", "shop", "--members") + describe("--group", "shop", "--members", "--verbose")
             + describe("--all-groups") + describe("--all-groups", "--state") + describe("--group", "nowhere") + describe("--group", "nowhere", "--members") + describe("--group", "nowhere", "--state"));
@@ -64,6 +72,14 @@ final class ToolsGroups {
 
     static String sorted(String text) {
         return Tools.sorted(text);
+    }
+
+    static String share(String... arguments) throws Exception {
+        return tool("consumer.group.ShareGroupCommand", arguments);
+    }
+
+    static String streams(String... arguments) throws Exception {
+        return tool("streams.StreamsGroupCommand", arguments);
     }
 
     static String groups(String... arguments) throws Exception {
