@@ -461,7 +461,7 @@ impl LogStore {
             let delay = self.retire(hosted);
             directory.forget(name);
             let path = directory.path().join(name.to_string());
-            self.doom(&directory, name, &path, delay)?;
+            self.doom_unsynced(&directory, name, &path, delay)?;
             if !touched.iter().any(|known| Arc::ptr_eq(known, &directory)) {
                 touched.push(directory);
             }
@@ -469,7 +469,10 @@ impl LogStore {
         // A log of the same name that is created later must not be taken for
         // synced up to where this one was.
         for directory in touched {
-            let written = directory.attempt(|| directory.write_checkpoints());
+            let written = directory.attempt(|| {
+                self.options.disk.sync_dir(directory.path())?;
+                directory.write_checkpoints()
+            });
             written.map_err(|error| directory.health().explain(directory.path(), error))?;
         }
         Ok(())
@@ -506,6 +509,7 @@ impl LogStore {
         directory.path().join(new.name())
     }
 
+    /// Gives a log's directory another name. Not synced.
     fn rename(
         &self,
         directory: &LogDirectory,
@@ -514,16 +518,30 @@ impl LogStore {
         state: impl FnOnce(String) -> DirectoryState,
     ) -> Result<PathBuf, LogError> {
         let to = self.unique_path(directory, name, state);
-        let renamed = directory.attempt(|| {
-            self.options.disk.rename(from, &to)?;
-            self.options.disk.sync_dir(directory.path())
-        });
+        let renamed = directory.attempt(|| self.options.disk.rename(from, &to));
         renamed.map_err(|error| directory.health().explain(from, error))?;
         Ok(to)
     }
 
+    fn sync_names(&self, directory: &LogDirectory) -> Result<(), LogError> {
+        let path = directory.path();
+        let synced = directory.attempt(|| self.options.disk.sync_dir(path));
+        synced.map_err(|error| directory.health().explain(path, error))
+    }
+
     /// Gives a log's directory up: renamed at once, removed after `delay` ms.
     pub(super) fn doom(
+        &self,
+        directory: &Arc<LogDirectory>,
+        name: &TopicPartition,
+        path: &Path,
+        delay: i64,
+    ) -> Result<(), LogError> {
+        self.doom_unsynced(directory, name, path, delay)?;
+        self.sync_names(directory)
+    }
+
+    fn doom_unsynced(
         &self,
         directory: &Arc<LogDirectory>,
         name: &TopicPartition,
@@ -551,6 +569,7 @@ impl LogStore {
         log.retire();
         directory.forget(name);
         let path = self.rename(directory, name, log.dir(), DirectoryState::Stray)?;
+        self.sync_names(directory)?;
         tracing::warn!(partition = %name, dir = %path.display(), "log is not in the metadata; put aside as stray");
         Ok(())
     }
