@@ -102,6 +102,11 @@ impl FileSlot {
         self.get(Open::Create)
     }
 
+    /// Creates the file, which must not be there, and lets go of it.
+    pub fn create_new(&self) -> io::Result<()> {
+        self.disk().open(&self.path(), Open::CreateNew).map(drop)
+    }
+
     fn get(&self, how: Open) -> io::Result<Arc<dyn DiskFile>> {
         let mut open = self.open.lock();
         if let Some(file) = open.as_ref().and_then(Weak::upgrade) {

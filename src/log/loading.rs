@@ -10,7 +10,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::file_names::{FileKind, Phase, SegmentFile};
+use super::file_names::{
+    FileKind, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, Phase, SegmentFile,
+};
 use super::files::Folder;
 use super::producer_files::ProducerFiles;
 use super::recovery::RecoveryReport;
@@ -18,6 +20,7 @@ use super::segment::{Segment, SegmentFiles};
 use super::side_files::{EpochFile, TopicIdFile, read_topic_id};
 use super::{Log, LogError, LogKind, LogMarks, LogOptions};
 use crate::sys::cold::IfCold;
+use crate::sys::disk::{Entry, Open};
 use crate::types::{Offset, TopicId};
 
 /// What becomes a log.
@@ -43,15 +46,23 @@ impl Log {
             return Err(LogError::Offline { path: dir.to_owned() });
         }
         let explain = |error| health.explain(dir, error);
-        folder.files.disk().create_dir_all(dir).map_err(explain)?;
-        let found = read_topic_id(&folder);
+        let disk = folder.files.disk();
+        let entries = match disk.list(dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                disk.create_dir_all(dir).map(|()| Vec::new())
+            }
+            other => other,
+        };
+        let entries = entries.map_err(explain)?;
+        let found =
+            if lists(&entries, PARTITION_METADATA) { read_topic_id(&folder) } else { Ok(None) };
         if let (Some(expected), Ok(Some(found))) = (options.topic_id, &found)
             && expected != *found
         {
             let found = *found;
             return Err(LogError::InconsistentTopicId { path: dir.to_owned(), expected, found });
         }
-        Loader::load(folder, options, found).map_err(explain)
+        Loader::load(folder, options, found, &entries).map_err(explain)
     }
 }
 
@@ -60,8 +71,9 @@ impl Loader {
         folder: Arc<Folder>,
         options: LogOptions,
         topic_id: io::Result<Option<TopicId>>,
+        entries: &[Entry],
     ) -> io::Result<(Log, RecoveryReport)> {
-        let files = sweep(&folder)?;
+        let files = sweep(&folder, entries)?;
         let (segments, snapshots) = sort_files(&folder, files, &options)?;
         let topic_id = match topic_id {
             // It was on its way to the disk when the machine went down; before the
@@ -73,7 +85,12 @@ impl Loader {
             other => other?,
         };
         let mut report = RecoveryReport::default();
-        let epochs = match EpochFile::load(&folder) {
+        let loaded = if lists(entries, LEADER_EPOCH_CHECKPOINT) {
+            EpochFile::load(&folder)
+        } else {
+            Ok(EpochFile::new(&folder))
+        };
+        let epochs = match loaded {
             Err(error) if is_damage(&error) => {
                 tracing::warn!(dir = %folder.path.display(), %error, "leader epochs are rebuilt");
                 report.epochs_rebuilt = true;
@@ -148,8 +165,8 @@ fn is_damage(error: &io::Error) -> bool {
 }
 
 /// Removes what was on its way out, and finishes what was on its way in.
-fn sweep(folder: &Folder) -> io::Result<BTreeMap<SegmentFile, u64>> {
-    let mut files = list(folder)?;
+fn sweep(folder: &Folder, entries: &[Entry]) -> io::Result<BTreeMap<SegmentFile, u64>> {
+    let mut files = segment_files(entries);
     let has = |files: &BTreeMap<SegmentFile, u64>, phase| files.keys().any(|f| f.phase == phase);
     if [Phase::Deleted, Phase::Cleaned, Phase::Swap].into_iter().all(|phase| !has(&files, phase)) {
         return Ok(files);
@@ -181,10 +198,13 @@ fn sweep(folder: &Folder) -> io::Result<BTreeMap<SegmentFile, u64>> {
     Ok(files)
 }
 
-fn list(folder: &Folder) -> io::Result<BTreeMap<SegmentFile, u64>> {
-    let entries = folder.files.disk().list(&folder.path)?;
-    let files = entries.into_iter().filter(|entry| !entry.is_dir);
-    Ok(files.filter_map(|entry| Some((SegmentFile::parse(&entry.name)?, entry.len))).collect())
+fn segment_files(entries: &[Entry]) -> BTreeMap<SegmentFile, u64> {
+    let files = entries.iter().filter(|entry| !entry.is_dir);
+    files.filter_map(|entry| Some((SegmentFile::parse(&entry.name)?, entry.len))).collect()
+}
+
+fn lists(entries: &[Entry], name: &str) -> bool {
+    entries.iter().any(|entry| entry.name == name)
 }
 
 fn remove(
@@ -210,10 +230,7 @@ fn swapped_range(
         if file.phase != Phase::Swap || file.kind != FileKind::Log {
             continue;
         }
-        let opened = folder
-            .files
-            .disk()
-            .open(&folder.path.join(file.name()), crate::sys::disk::Open::Read)?;
+        let opened = folder.files.disk().open(&folder.path.join(file.name()), Open::Read)?;
         let mut next = file.offset;
         let mut scan = super::scan::HeaderScan::new(&opened, IfCold::Wait, 0, *len);
         loop {

@@ -89,6 +89,10 @@ impl Loader {
             if let Some(reason) = fault.filter(|_| base < doubtful) {
                 tracing::warn!(dir = %self.folder.path.display(), %base, reason, "checking segment");
             }
+            if self.is_unused(base) {
+                self.report.segments_checked += 1;
+                break;
+            }
             match self.check_segment(base)? {
                 Checked::Sound => {}
                 Checked::Cut => {
@@ -107,6 +111,13 @@ impl Loader {
         self.finish_producers(log_end, clean)?;
         self.epochs.write()?;
         Ok(log_end)
+    }
+
+    /// True for a last segment that nothing was written to, of which there may be very
+    /// many: it is left as it is, without files for its indexes.
+    fn is_unused(&self, base: Offset) -> bool {
+        let last = self.segments.last_key_value();
+        last.is_some_and(|(last, segment)| *last == base && segment.is_blank())
     }
 
     /// Walks all batches of a segment and rebuilds what is derived from them.
@@ -225,7 +236,8 @@ impl Loader {
             self.producers.restart(log_start)?;
             self.report.emptied = true;
         }
-        self.segments.insert(log_start, Segment::create(&self.folder, log_start, now)?);
+        let first = Segment::create_first(&self.folder, log_start, now)?;
+        self.segments.insert(log_start, first);
         self.report.created = true;
         Ok(log_start)
     }

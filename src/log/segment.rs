@@ -147,6 +147,13 @@ impl Segment {
         Self::create_in(folder, base, now, Phase::Cleaned)
     }
 
+    /// The same where no file goes by that name, as in a log's directory that is new.
+    pub fn create_first(folder: &Arc<Folder>, base: Offset, now: Timestamp) -> io::Result<Self> {
+        let segment = Self::open(folder, base, &SegmentFiles::default(), now);
+        segment.log.create_new()?;
+        Ok(segment)
+    }
+
     fn create_in(
         folder: &Arc<Folder>,
         base: Offset,
@@ -194,6 +201,13 @@ impl Segment {
     /// Offset that the segment is named by; no record in it lies before.
     pub fn base(&self) -> Offset {
         self.base
+    }
+
+    /// True without batches and without anything in the indexes, whose files need not
+    /// be there.
+    pub fn is_blank(&self) -> bool {
+        let SegmentSizes { size, index, time_index, .. } = self.sizes();
+        size + index + time_index + self.aborted.size() == 0 && !self.index_implausible
     }
 
     /// Bytes of batches.

@@ -49,6 +49,12 @@ pub struct EpochFile {
 }
 
 impl EpochFile {
+    /// Without entries and without a file.
+    pub fn new(folder: &Arc<Folder>) -> Self {
+        let epochs = Epochs::default();
+        Self { folder: folder.clone(), epochs, stale: false, written: 0, synced: 0 }
+    }
+
     /// Reads the file; `InvalidData` when it is damaged.
     pub fn load(folder: &Arc<Folder>) -> io::Result<Self> {
         let epochs = match read_text(folder, LEADER_EPOCH_CHECKPOINT)? {
@@ -56,13 +62,12 @@ impl EpochFile {
                 .map_err(|error| invalid(format!("{LEADER_EPOCH_CHECKPOINT}: {error}")))?,
             None => Epochs::default(),
         };
-        Ok(Self { folder: folder.clone(), epochs, stale: false, written: 0, synced: 0 })
+        Ok(Self { epochs, ..Self::new(folder) })
     }
 
     /// Without entries, whatever the file says.
     pub fn empty(folder: &Arc<Folder>) -> Self {
-        let epochs = Epochs::default();
-        Self { folder: folder.clone(), epochs, stale: true, written: 0, synced: 0 }
+        Self { stale: true, ..Self::new(folder) }
     }
 
     /// The epochs.

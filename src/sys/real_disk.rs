@@ -53,10 +53,13 @@ impl Disk for RealDisk {
         let mut entries = Vec::new();
         for entry in fs::read_dir(path)? {
             let entry = entry?;
-            // Of a link, what it points to counts; what vanished meanwhile is not listed.
-            let Ok(metadata) = fs::metadata(entry.path()) else { continue };
-            let is_dir = metadata.is_dir();
-            let len = if is_dir { 0 } else { metadata.len() };
+            let (is_dir, len) = if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                (true, 0)
+            } else {
+                // Of a link, what it points to counts; what vanished meanwhile is not listed.
+                let Ok(metadata) = fs::metadata(entry.path()) else { continue };
+                (metadata.is_dir(), if metadata.is_dir() { 0 } else { metadata.len() })
+            };
             let name = entry.file_name().to_string_lossy().into_owned();
             entries.push(Entry { name, is_dir, len });
         }

@@ -1,7 +1,7 @@
 //! Opening what a stop, clean or not, has left.
 
 use super::*;
-use crate::sys::disk::Disk as _;
+use crate::sys::disk::{Disk as _, Open};
 
 #[test]
 fn after_a_clean_stop_nothing_is_checked() {
@@ -25,6 +25,26 @@ fn after_a_clean_stop_nothing_is_checked() {
     assert_eq!(read_all(&log), values(0..60));
     log.close_clean().unwrap();
     assert_eq!(bench.disk.operations(), operations, "nor does closing what did not change");
+}
+
+#[test]
+fn a_log_without_records_is_recovered_without_a_trace() {
+    let bench = Bench::small();
+    drop(bench.open());
+    let names = bench.names();
+    assert_eq!(names, [format!("{:020}.log", 0)]);
+    let operations = bench.disk.operations();
+    let (_, report) = bench.open();
+    assert_eq!((report.segments_checked, bench.names()), (1, names));
+    assert_eq!(bench.disk.operations(), operations);
+    // What an index says about batches that are not there is not believed.
+    let index = bench.path(&format!("{:020}.index", 0));
+    bench.disk.shared().open(&index, Open::Create).unwrap().write_at(&[1; 8], 0).unwrap();
+    let (mut log, _) = bench.open();
+    assert!(bench.disk.bytes(&index).is_empty());
+    fill(&mut log, 60);
+    drop(log);
+    assert_eq!(read_all(&bench.open().0), values(0..60));
 }
 
 #[test]
@@ -125,7 +145,7 @@ fn missing_and_damaged_indexes_are_rebuilt_to_the_same_bytes() {
             assert_eq!(bench.disk.bytes(&path), *original, "{name}");
         } else {
             // As Kafka does: only a missing offset index counts as damage.
-            bench.disk.shared().open(&path, crate::sys::disk::Open::Create).unwrap();
+            bench.disk.shared().open(&path, Open::Create).unwrap();
             bench.disk.tamper(&path, |bytes| *bytes = original.clone());
         }
     }
@@ -217,7 +237,7 @@ fn what_interrupted_work_left_is_swept() {
     log.close_clean().unwrap();
     drop(log);
     let put = |name: String, contents: Vec<u8>| {
-        bench.disk.shared().open(&bench.path(&name), crate::sys::disk::Open::Create).unwrap();
+        bench.disk.shared().open(&bench.path(&name), Open::Create).unwrap();
         bench.disk.tamper(&bench.path(&name), |bytes| *bytes = contents);
     };
     put("00000000000000000003.log.deleted".into(), vec![1]);
@@ -307,7 +327,7 @@ fn what_kafka_derived_from_its_batches_is_rebuilt_to_the_same_bytes() {
     let bench = Bench::new(LogConfig::default());
     bench.disk.create_dir_all(&bench.dir()).unwrap();
     let put = |name: &str, contents: &[u8]| {
-        bench.disk.open(&bench.path(name), crate::sys::disk::Open::Create).unwrap();
+        bench.disk.open(&bench.path(name), Open::Create).unwrap();
         bench.disk.tamper(&bench.path(name), |bytes| *bytes = contents.to_vec());
     };
     FILES.iter().for_each(|(name, contents)| put(name, contents));
