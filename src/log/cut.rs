@@ -15,12 +15,6 @@ pub(super) struct Doomed {
     pub(super) due: Timestamp,
 }
 
-impl Doomed {
-    pub(super) fn due(&self) -> Timestamp {
-        self.due
-    }
-}
-
 impl Log {
     /// Takes away all batches with an offset of `offset` or above; false when
     /// there is none.

@@ -16,6 +16,7 @@ use super::file_names::{
     CLEAN_SHUTDOWN, CLEANER_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
 };
+use super::news::News;
 use super::{LogMarks, Rewound};
 use crate::sys::disk::{Disk, DiskLock, is_exhaustion, read_small_file, replace_file};
 use crate::types::{DirectoryId, Offset, TopicPartition};
@@ -35,6 +36,7 @@ pub struct LogDirectory {
     health: Arc<DirectoryHealth>,
     /// The logs that live here.
     logs: Mutex<Logs>,
+    news: Arc<News>,
     /// Fingerprints of what the checkpoints say, by name: no write when nothing
     /// changed, and one writer at a time.
     written: Mutex<BTreeMap<&'static str, u64>>,
@@ -72,6 +74,7 @@ impl LogDirectory {
             id,
             health: DirectoryHealth::sound(),
             logs: Mutex::default(),
+            news: Arc::default(),
             written: Mutex::default(),
             unclean: AtomicBool::new(false),
             _lock: lock,
@@ -93,6 +96,11 @@ impl LogDirectory {
         &self.health
     }
 
+    /// Whether there is anything new in its logs.
+    pub(super) fn news(&self) -> &News {
+        &self.news
+    }
+
     /// Number of logs in it.
     pub fn log_count(&self) -> usize {
         self.logs.lock().marks.len()
@@ -108,12 +116,14 @@ impl LogDirectory {
         let mut logs = self.logs.lock();
         logs.marks.insert(name.clone(), marks.clone());
         logs.changes += 1;
+        marks.tell(&self.news);
     }
 
     pub(super) fn forget(&self, name: &TopicPartition) {
         let mut logs = self.logs.lock();
         logs.marks.remove(name);
         logs.changes += 1;
+        self.news.came();
     }
 
     /// Does something with the disk; an error takes the directory offline.

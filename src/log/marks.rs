@@ -2,8 +2,10 @@
 //! descriptions, and whether background work is due.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use crate::types::{Offset, Timestamp};
+use super::news::News;
+use crate::types::Offset;
 
 /// See the module. Each number is right by itself; two of them need not be of
 /// the same moment.
@@ -16,12 +18,15 @@ pub struct LogMarks {
     first_base: AtomicI64,
     active_base: AtomicI64,
     size: AtomicU64,
-    next_removal: AtomicI64,
+    /// Files were given up that are still there.
+    removals: AtomicBool,
     flush_ms: AtomicI64,
     /// -1 when it was never cleaned.
     cleaned_to: AtomicI64,
     compacted: AtomicBool,
     uncleanable: AtomicBool,
+    /// Of the directory that the log is in, where it is in one.
+    news: OnceLock<Arc<News>>,
 }
 
 impl Default for LogMarks {
@@ -34,16 +39,36 @@ impl Default for LogMarks {
             first_base: AtomicI64::new(0),
             active_base: AtomicI64::new(0),
             size: AtomicU64::new(0),
-            next_removal: AtomicI64::new(i64::MAX),
+            removals: AtomicBool::new(false),
             flush_ms: AtomicI64::new(i64::MAX),
             cleaned_to: AtomicI64::new(-1),
             compacted: AtomicBool::new(false),
             uncleanable: AtomicBool::new(false),
+            news: OnceLock::new(),
         }
     }
 }
 
 impl LogMarks {
+    /// Says to `news` from now on when a number changes.
+    pub(super) fn tell(&self, news: &Arc<News>) {
+        self.news.get_or_init(|| news.clone()).came();
+    }
+
+    fn changed(&self) {
+        if let Some(news) = self.news.get() {
+            news.came();
+        }
+    }
+
+    /// Only the log sets its numbers, under its lock.
+    fn set(&self, number: &AtomicI64, value: i64) {
+        if number.load(Ordering::Relaxed) != value {
+            number.store(value, Ordering::Release);
+            self.changed();
+        }
+    }
+
     /// Everything before is synced.
     pub fn recovery_point(&self) -> Offset {
         Offset(self.recovery_point.load(Ordering::Acquire))
@@ -120,39 +145,44 @@ impl LogMarks {
     }
 
     pub(super) fn set_flush_ms(&self, flush_ms: i64) {
-        self.flush_ms.store(flush_ms, Ordering::Release);
+        self.set(&self.flush_ms, flush_ms);
     }
 
-    /// When the next file that was given up is to be removed.
-    pub fn next_removal(&self) -> Timestamp {
-        Timestamp(self.next_removal.load(Ordering::Acquire))
+    /// True when files were given up that are still there.
+    pub(super) fn has_removals(&self) -> bool {
+        self.removals.load(Ordering::Acquire)
     }
 
     pub(super) fn set_recovery_point(&self, offset: Offset) {
-        self.recovery_point.store(offset.0, Ordering::Release);
+        self.set(&self.recovery_point, offset.0);
     }
 
     pub(super) fn set_high_watermark(&self, offset: Offset) {
-        self.high_watermark.store(offset.0, Ordering::Release);
+        self.set(&self.high_watermark, offset.0);
     }
 
-    pub(super) fn set_next_removal(&self, at: Timestamp) {
-        self.next_removal.store(at.0, Ordering::Release);
+    pub(super) fn set_removals(&self, waiting: bool) {
+        if self.removals.swap(waiting, Ordering::AcqRel) != waiting {
+            self.changed();
+        }
     }
 
     pub(super) fn set_extent(&self, log_start: Offset, log_end: Offset) {
-        self.log_start.store(log_start.0, Ordering::Release);
-        self.log_end.store(log_end.0, Ordering::Release);
+        self.set(&self.log_start, log_start.0);
+        self.set(&self.log_end, log_end.0);
     }
 
     pub(super) fn set_segments(&self, first: Offset, active: Offset, size: u64) {
-        self.first_base.store(first.0, Ordering::Release);
-        self.active_base.store(active.0, Ordering::Release);
+        self.set(&self.first_base, first.0);
+        self.set(&self.active_base, active.0);
         self.size.store(size, Ordering::Release);
     }
 
     pub(super) fn appended(&self, log_end: Offset, bytes: u64) {
         self.log_end.store(log_end.0, Ordering::Release);
         self.size.fetch_add(bytes, Ordering::AcqRel);
+        if self.flush_ms.load(Ordering::Relaxed) < i64::MAX {
+            self.changed();
+        }
     }
 }

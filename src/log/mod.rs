@@ -35,6 +35,7 @@ mod loading;
 mod lz4;
 mod marks;
 pub mod meta_properties;
+mod news;
 pub mod offset_index;
 mod producer_entry;
 mod producer_files;
@@ -297,7 +298,6 @@ impl Log {
         marks.set_recovery_point(self.recovery_point);
         marks.set_extent(self.log_start, self.log_end);
         marks.set_segments(self.first_base(), self.active.base(), self.size());
-        let next_removal = self.doomed.iter().map(Doomed::due).min();
-        marks.set_next_removal(next_removal.unwrap_or(Timestamp(i64::MAX)));
+        marks.set_removals(!self.doomed.is_empty());
     }
 }

@@ -1,12 +1,14 @@
 //! The store's work in the background, and its end. Plain functions that whoever
 //! runs the broker calls from time to time, on a thread that may block.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
 use super::directory::LogDirectory;
+use super::news::Look;
 use super::store::{LogStore, Owner};
 use super::{Log, LogError, LogMarks};
 use crate::types::TopicPartition;
@@ -42,7 +44,7 @@ impl LogStore {
     /// Syncs what was rolled, and what `flush.ms` asks for: each second or so.
     /// The locks of logs are not held while the disk works.
     pub fn run_flush(&self) {
-        for name in self.names_where(LogMarks::may_need_flush) {
+        for name in self.names_to_look_at(Look::Flush, LogMarks::may_need_flush) {
             let mut flush = None;
             self.with_log(&name, |log| {
                 let begun = log.flush_due().map(|up_to| log.begin_flush(up_to));
@@ -64,14 +66,13 @@ impl LogStore {
     /// Removes files and directories that were given up long enough ago.
     pub fn run_removals(&self) {
         let now = self.options.clock.wall();
-        self.for_each(
-            |marks| marks.next_removal() <= now,
-            |name, log| {
+        for name in self.names_to_look_at(Look::Removals, LogMarks::has_removals) {
+            self.with_log(&name, |log| {
                 if let Err(error) = log.remove_doomed() {
                     tracing::error!(partition = %name, %error, "old segments cannot be removed");
                 }
-            },
-        );
+            });
+        }
         let due = {
             let mut doomed = self.doomed.lock();
             let (due, waiting) = std::mem::take(&mut *doomed)
@@ -83,7 +84,7 @@ impl LogStore {
         for doomed in due {
             let removed =
                 doomed.directory.attempt(|| match self.options.disk.remove_dir_all(&doomed.path) {
-                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
                     other => other,
                 });
             match removed {
@@ -97,25 +98,28 @@ impl LogStore {
 
     /// Writes recovery points: each `log.flush.offset.checkpoint.interval.ms`.
     pub fn run_recovery_point_checkpoint(&self) {
-        for directory in self.online() {
-            // A failure takes the directory offline; its listener tells.
-            let _ = directory.attempt(|| directory.write_recovery_points());
-        }
+        self.checkpoint(Look::RecoveryPoints, LogDirectory::write_recovery_points);
     }
 
     /// Writes where logs begin: each
     /// `log.flush.start.offset.checkpoint.interval.ms`.
     pub fn run_log_start_checkpoint(&self) {
-        for directory in self.online() {
-            let _ = directory.attempt(|| directory.write_log_starts());
-        }
+        self.checkpoint(Look::LogStarts, LogDirectory::write_log_starts);
     }
 
     /// Writes high watermarks: each
     /// `replica.high.watermark.checkpoint.interval.ms`.
     pub fn run_high_watermark_checkpoint(&self) {
-        for directory in self.online() {
-            let _ = directory.attempt(|| directory.write_high_watermarks());
+        self.checkpoint(Look::HighWatermarks, LogDirectory::write_high_watermarks);
+    }
+
+    fn checkpoint(&self, look: Look, write: fn(&LogDirectory) -> io::Result<()>) {
+        for directory in self.online().filter(|directory| directory.news().taken(look)) {
+            // A failure takes the directory offline, and its listener tells; unless it
+            // will pass.
+            if directory.attempt(|| write(directory)).is_err() {
+                directory.news().again(look);
+            }
         }
     }
 
@@ -193,6 +197,21 @@ impl LogStore {
 
     pub(super) fn directory(&self, name: &TopicPartition) -> Option<Arc<LogDirectory>> {
         self.hosted.lock().get(name).map(|hosted| hosted.directory.clone())
+    }
+
+    /// Those of the logs that are `wanted`; nothing is looked at when none can have
+    /// become so. As long as there are any, it is.
+    fn names_to_look_at(
+        &self,
+        look: Look,
+        wanted: impl Fn(&LogMarks) -> bool,
+    ) -> Vec<TopicPartition> {
+        let news = self.online().filter(|directory| directory.news().taken(look)).count();
+        let names = if news > 0 { self.names_where(wanted) } else { Vec::new() };
+        if !names.is_empty() {
+            self.online().for_each(|directory| directory.news().again(look));
+        }
+        names
     }
 
     fn names_where(&self, wanted: impl Fn(&LogMarks) -> bool) -> Vec<TopicPartition> {

@@ -165,6 +165,33 @@ fn after_an_unclean_stop_logs_are_recovered_from_the_checkpoint() {
 }
 
 #[test]
+fn what_is_not_due_yet_is_looked_at_again() {
+    let site = Site::new(&["/a"]);
+    let (store, _) = site.loaded();
+    let held = take(&store, 0);
+    let config = LogConfig { flush_ms: 1000, retention_bytes: 500, ..LogConfig::clone(&small()) };
+    held.0.lock().set_config(Arc::new(config));
+    store.run_flush();
+    fill(&mut held.0.lock(), 3);
+    let flushed_to = || {
+        store.run_flush();
+        held.0.lock().recovery_point()
+    };
+    assert_eq!((flushed_to(), flushed_to()), (Offset(0), Offset(0)));
+    site.clock.advance(Duration::from_secs(1));
+    assert_eq!(flushed_to(), Offset(3));
+    fill(&mut held.0.lock(), 40);
+    held.0.lock().run_retention(Offset(43)).unwrap();
+    let given_up = || {
+        store.run_removals();
+        site.entries("/a/t-0").iter().filter(|name| name.ends_with(".deleted")).count()
+    };
+    assert!(given_up() > 0 && given_up() > 0);
+    site.clock.advance(Duration::from_secs(61));
+    assert_eq!(given_up(), 0);
+}
+
+#[test]
 fn a_kill_at_any_moment_of_the_stop_loses_nothing() {
     for point in 0.. {
         assert!(point < 500, "the stop never ends");
