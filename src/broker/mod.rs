@@ -117,7 +117,7 @@ impl Broker {
         let image = quorum.caught_up(&controller).await?;
         storage::load(&store, &settings.current(), &image)?;
 
-        let moves = moves(&settings.current(), &store, &controller, &runtimes);
+        let moves = moves(&settings, machine, &store, &controller, &runtimes);
         let parts = Arc::new(parts(&settings, &store, &controller, &image, moves, machine));
         let shared = listeners::shared(&settings.current(), dispatcher(&parts), runtimes.handles());
         let controllers = serve(controllers, &shared)?;
@@ -262,11 +262,13 @@ fn parts(
 }
 
 fn moves(
-    config: &Config,
+    settings: &RuntimeConfig,
+    machine: &Machine,
     store: &Arc<LogStore>,
     controller: &Controller,
     runtimes: &Runtimes,
 ) -> Arc<Moves> {
+    let config = settings.current();
     let threads = config.get(keys::NUM_REPLICA_ALTER_LOG_DIRS_THREADS);
     let threads = threads.and_then(|threads| usize::try_from(threads).ok());
     let limits = MoveLimits {
@@ -276,7 +278,11 @@ fn moves(
     };
     let node = BrokerId(config.node().id);
     let tell = directories::telling(controller.clone(), node, runtimes.first());
-    Moves::new(store.clone(), limits, tell)
+    let settings = settings.clone();
+    let per_second = Box::new(move || {
+        settings.current().get(keys::REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND)
+    });
+    Moves::new(store.clone(), limits, per_second, machine.clock.clone(), tell)
 }
 
 fn dispatcher(parts: &Arc<BrokerParts>) -> Arc<Dispatcher> {

@@ -1,5 +1,6 @@
 //! Replicas of a whole broker that move between its log directories.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::tests::{client, create, until};
@@ -131,6 +132,45 @@ async fn a_partition_moves_while_it_is_written_and_over_a_restart() {
     let partition = broker.parts.partitions.get("moving", 0).unwrap();
     assert_whole(&partition, end);
     produce(&partition, end);
+    drop(partition);
+    broker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_move_keeps_to_the_limit_of_the_moment() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::start(two_dirs(dir.path())).await.unwrap();
+    let mut asking = client(&broker);
+    assert_eq!(create(&mut asking, "moving"), 0);
+    let partition = broker.parts.partitions.get("moving", 0).unwrap();
+    (0..2000).for_each(|number| produce(&partition, number));
+    let (here, there) = here_and_there(&broker);
+    let limit = |value: &str| {
+        let key = "replica.alter.log.dirs.io.max.bytes.per.second";
+        let own = BTreeMap::from([(key.into(), value.into())]);
+        assert!(broker.parts.config.apply(&BTreeMap::new(), &own).is_empty());
+    };
+    let copied = || {
+        let future = broker.store.future_of(&TopicPartition::new("moving", 0));
+        future.map_or(Offset::ZERO, |future| future.lock().log_end_offset())
+    };
+
+    // After one piece comes the next in half an hour.
+    limit("1");
+    assert_eq!(alter(&mut asking, "moving", 0, &path(&broker, there)), 0);
+    while copied() == Offset::ZERO {
+        sleep(Duration::from_millis(1)).await;
+    }
+    let piece = copied();
+    (2000..4000).for_each(|number| produce(&partition, number));
+    assert_eq!(copied(), piece);
+    // It can be called off meanwhile, and begun again.
+    assert_eq!(alter(&mut asking, "moving", 0, &path(&broker, here)), 0);
+    arrives(&broker, here).await;
+    assert_eq!(alter(&mut asking, "moving", 0, &path(&broker, there)), 0);
+    limit("1000000000");
+    arrives(&broker, there).await;
+    assert_whole(&partition, 4000);
     drop(partition);
     broker.stop().await;
 }

@@ -211,6 +211,7 @@ keys! {
     PRODUCER_PURGATORY_PURGE_INTERVAL_REQUESTS: i32 = "producer.purgatory.purge.interval.requests",
     QUEUED_MAX_REQUEST_BYTES: i64 = "queued.max.request.bytes",
     QUEUED_MAX_REQUESTS: i32 = "queued.max.requests",
+    REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND: Option<i64> = "replica.alter.log.dirs.io.max.bytes.per.second",
     REPLICA_FETCH_BACKOFF_MS: i32 = "replica.fetch.backoff.ms",
     REPLICA_FETCH_MAX_BYTES: i32 = "replica.fetch.max.bytes",
     REPLICA_FETCH_MIN_BYTES: i32 = "replica.fetch.min.bytes",

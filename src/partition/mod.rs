@@ -14,6 +14,7 @@
 
 mod append;
 mod byte_marks;
+mod move_pace;
 mod move_plan;
 pub mod moves;
 mod moving;

@@ -16,9 +16,11 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::move_pace::MovePace;
 use super::table::{Missing, PartitionTable};
 use super::{Partition, PartitionError};
 use crate::log::store::{FutureLog, LogStore, may_move};
+use crate::sys::clock::Clock;
 use crate::sys::thread::{Priority, spawn};
 use crate::types::{DirectoryId, TopicId, TopicPartition};
 
@@ -27,6 +29,12 @@ const SYNC_BYTES: usize = 16 << 20;
 
 /// How long to wait for the controller before the copy is brought up again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Longest rest under a limit before the limit is looked at again.
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+
+/// `replica.alter.log.dirs.io.max.bytes.per.second`, as it is at the moment.
+pub type BytesPerSecond = dyn Fn() -> Option<i64> + Send + Sync;
 
 /// Tells the controller where a replica lies, again and again until it hears; the
 /// receiver gets its word, or ends when it refuses.
@@ -70,7 +78,10 @@ pub enum AlterDirError {
 pub struct Moves {
     store: Arc<LogStore>,
     limits: MoveLimits,
+    per_second: Box<BytesPerSecond>,
+    clock: Arc<dyn Clock>,
     tell: Box<Tell>,
+    pace: Mutex<MovePace>,
     /// One wish after another.
     altering: Mutex<()>,
     queue: Mutex<Queue>,
@@ -102,9 +113,15 @@ impl std::fmt::Debug for Moves {
 
 impl Moves {
     /// No moves yet.
-    pub fn new(store: Arc<LogStore>, limits: MoveLimits, tell: Box<Tell>) -> Arc<Self> {
-        let (altering, queue, changed) = <_>::default();
-        Arc::new(Self { store, limits, tell, altering, queue, changed })
+    pub fn new(
+        store: Arc<LogStore>,
+        limits: MoveLimits,
+        per_second: Box<BytesPerSecond>,
+        clock: Arc<dyn Clock>,
+        tell: Box<Tell>,
+    ) -> Arc<Self> {
+        let (pace, altering, queue, changed) = <_>::default();
+        Arc::new(Self { store, limits, per_second, clock, tell, pace, altering, queue, changed })
     }
 
     /// Begins to move a replica to the directory at `path`, or ends its move when it
@@ -225,8 +242,7 @@ impl Moves {
     fn carry(&self, taken: &Move) {
         let Move { partition, future, .. } = taken;
         let name = partition.name();
-        let is_wanted =
-            || self.store.future_of(name).is_some_and(|known| Arc::ptr_eq(&known, future));
+        let is_wanted = || self.is_wanted(partition, future);
         while is_wanted() {
             match self.carry_on(partition, future) {
                 Ok(true) | Err(PartitionError::Gone) => return,
@@ -258,7 +274,9 @@ impl Moves {
         partition: &Arc<Partition>,
         future: &Arc<FutureLog>,
     ) -> Result<bool, PartitionError> {
-        self.copy(partition, future)?;
+        if !self.copy(partition, future)? {
+            return Ok(false);
+        }
         let target = future.directory().id();
         let Some(told) = self.tell(partition, target) else { return Ok(false) };
         loop {
@@ -267,15 +285,17 @@ impl Moves {
             }
             match told.recv_timeout(LOOK_AGAIN) {
                 Ok(()) => break,
-                Err(RecvTimeoutError::Timeout) => self.copy(partition, future)?,
+                Err(RecvTimeoutError::Timeout) if !self.copy(partition, future)? => {
+                    return Ok(false);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     self.rest(self.limits.backoff);
                     return Ok(false);
                 }
             }
         }
-        while !self.is_stopped() {
-            self.copy(partition, future)?;
+        while self.copy(partition, future)? {
             if partition.finish_move(&self.store, future, self.limits.piece)? {
                 return Ok(true);
             }
@@ -283,11 +303,13 @@ impl Moves {
         Ok(false)
     }
 
-    /// Copies until there is nothing more, and syncs.
-    fn copy(&self, partition: &Partition, future: &FutureLog) -> Result<(), PartitionError> {
+    /// Copies until there is nothing more, and syncs; false when it is time to stop or
+    /// the move is no longer wanted.
+    fn copy(&self, partition: &Partition, future: &Arc<FutureLog>) -> Result<bool, PartitionError> {
         let mut unsynced = 0;
-        while !self.is_stopped() {
+        while self.pause(partition, future) {
             let progress = partition.copy_some(future, self.limits.piece)?;
+            self.pace.lock().copied(progress.bytes);
             unsynced += progress.bytes;
             if progress.caught_up || unsynced >= SYNC_BYTES {
                 let mut copy = future.lock();
@@ -296,7 +318,7 @@ impl Moves {
                 unsynced = 0;
             }
             if progress.caught_up {
-                break;
+                return Ok(true);
             }
             // What is missing cannot be read yet: after the last record that
             // compaction left there is nothing until the next one comes.
@@ -304,7 +326,23 @@ impl Moves {
                 break;
             }
         }
-        Ok(())
+        Ok(false)
+    }
+
+    /// Waits until more may be copied; false when there is no more to be.
+    fn pause(&self, partition: &Partition, future: &Arc<FutureLog>) -> bool {
+        while !self.is_stopped() {
+            let now = self.clock.monotonic();
+            let Some(time) = self.pace.lock().pause((self.per_second)(), now) else { return true };
+            if !self.rest(time.min(LONGEST_PAUSE)) || !self.is_wanted(partition, future) {
+                return false;
+            }
+        }
+        false
+    }
+
+    fn is_wanted(&self, partition: &Partition, future: &Arc<FutureLog>) -> bool {
+        self.store.future_of(partition.name()).is_some_and(|known| Arc::ptr_eq(&known, future))
     }
 
     fn tell(&self, partition: &Partition, directory: DirectoryId) -> Option<Receiver<()>> {
