@@ -4,19 +4,24 @@
 //! crash loses of the active segment's indexes is rebuilt from its batches
 //! anyway, and writing eight bytes at a time would double the number of system
 //! calls of a produce request. A full run in memory is bounded, whatever the
-//! segment's size; entries before it are read from the file: in a full index a
-//! search by reads costs 6 µs more than in a memory map, which would keep the
-//! index resident.
+//! segment's size; entries before it are read from the file: mostly a page where
+//! the search before this one ended. A memory map would keep the index resident.
 
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::files::FileSlot;
 use crate::sys::cold::IfCold;
 
 /// Entries in memory at which a run goes to the file; half of them stay.
 const RUN: usize = 512;
-/// Entries that a search reads at once when so few are left.
-const PAGE: usize = 64;
+/// Entries that a search reads at once.
+const PAGE: usize = 512;
+/// So many of them before the place where the search before this one ended: who reads
+/// a log from front to back looks up one place after another.
+const BEHIND: usize = 64;
+/// Bytes of the longest entry of any index.
+const LONGEST: usize = 12;
 
 /// A fixed number of bytes that mean something.
 pub trait IndexEntry: Copy + std::fmt::Debug {
@@ -37,6 +42,8 @@ pub struct EntryFile<E> {
     /// The entries from `first_recent` on.
     recent: Vec<E>,
     first_recent: usize,
+    /// Where the last search of the file ended.
+    found: AtomicUsize,
     /// The file may be longer than `written` entries.
     untrimmed: bool,
 }
@@ -51,6 +58,7 @@ impl<E: IndexEntry> EntryFile<E> {
             written,
             recent: Vec::new(),
             first_recent: written,
+            found: AtomicUsize::new(0),
             untrimmed: !len.is_multiple_of(E::LEN as u64),
         }
     }
@@ -66,47 +74,59 @@ impl<E: IndexEntry> EntryFile<E> {
     }
 
     /// Entry number `at`; `None` beyond the end.
-    pub fn get(&self, at: usize, if_cold: IfCold) -> io::Result<Option<E>> {
+    pub fn get(&self, at: usize) -> io::Result<Option<E>> {
         if let Some(index) = at.checked_sub(self.first_recent) {
             return Ok(self.recent.get(index).copied());
         }
         let mut bytes = [0; 64];
         let bytes = bytes.get_mut(..E::LEN).unwrap_or_default();
-        if_cold.read_exact_at(&self.slot.existing()?, bytes, (at * E::LEN) as u64)?;
+        self.slot.existing()?.read_exact_at(bytes, (at * E::LEN) as u64)?;
         Ok(Some(E::read(bytes)))
     }
 
     /// The newest entry.
     pub fn last(&self) -> io::Result<Option<E>> {
-        self.len().checked_sub(1).map_or(Ok(None), |at| self.get(at, IfCold::Wait))
+        self.len().checked_sub(1).map_or(Ok(None), |at| self.get(at))
     }
 
-    /// Number of entries at the front for which `before` holds; it must hold
-    /// for none after the first for which it does not.
-    pub fn partition_point(
+    /// Number of entries at the front for which `before` holds, and the last of them;
+    /// it must hold for none after the first for which it does not.
+    pub fn search(
         &self,
         before: impl Fn(&E) -> bool,
         if_cold: IfCold,
-    ) -> io::Result<usize> {
+    ) -> io::Result<(usize, Option<E>)> {
         match self.recent.first() {
             Some(first) if before(first) => {
-                return Ok(self.first_recent + self.recent.partition_point(before));
+                let count = self.recent.partition_point(before);
+                let last = count.checked_sub(1).and_then(|at| self.recent.get(at));
+                return Ok((self.first_recent + count, last.copied()));
             }
-            _ if self.first_recent == 0 => return Ok(0),
+            _ if self.first_recent == 0 => return Ok((0, None)),
             _ => {}
         }
         let file = self.slot.existing()?;
-        let (mut low, mut high) = (0, self.first_recent);
-        let mut page = [0; PAGE * 16];
-        while high - low > PAGE {
-            let middle = low + (high - low) / 2;
-            let bytes = page.get_mut(..E::LEN).unwrap_or_default();
-            if_cold.read_exact_at(&file, bytes, (middle * E::LEN) as u64)?;
-            if before(&E::read(bytes)) { low = middle + 1 } else { high = middle }
+        let mut page = [0; PAGE * LONGEST];
+        // It holds for all before `low`, the last of which is `last`, and not for `high`.
+        let (mut low, mut last, mut high) = (0, None, self.first_recent);
+        let mut near = self.found.load(Ordering::Relaxed);
+        loop {
+            let start = near.saturating_sub(BEHIND).min(high.saturating_sub(PAGE)).max(low);
+            let end = high.min(start + PAGE);
+            let bytes = page.get_mut(..(end - start) * E::LEN).unwrap_or_default();
+            if_cold.read_exact_at(&file, bytes, (start * E::LEN) as u64)?;
+            let (count, newest) = search_page(bytes, &before);
+            last = newest.or(last);
+            if count == 0 && start > low {
+                high = start;
+            } else if count == end - start && end < high {
+                low = end;
+            } else {
+                self.found.store(start + count, Ordering::Relaxed);
+                return Ok((start + count, last));
+            }
+            near = low + (high - low) / 2;
         }
-        let bytes = page.get_mut(..(high - low) * E::LEN).unwrap_or_default();
-        if_cold.read_exact_at(&file, bytes, (low * E::LEN) as u64)?;
-        Ok(low + bytes.chunks_exact(E::LEN).take_while(|entry| before(&E::read(entry))).count())
     }
 
     /// Adds the newest entry. The file follows later; when it cannot, the entry
@@ -157,6 +177,21 @@ impl<E: IndexEntry> EntryFile<E> {
     }
 }
 
+/// As [`EntryFile::search`], in some entries.
+fn search_page<E: IndexEntry>(bytes: &[u8], before: impl Fn(&E) -> bool) -> (usize, Option<E>) {
+    let (mut low, mut last, mut high) = (0, None, bytes.len() / E::LEN);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let entry = E::read(bytes.get(middle * E::LEN..(middle + 1) * E::LEN).unwrap_or_default());
+        if before(&entry) {
+            (low, last) = (middle + 1, Some(entry));
+        } else {
+            high = middle;
+        }
+    }
+    (low, last)
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -194,14 +229,17 @@ mod tests {
             file.push(Number(number * 2));
         }
         assert!(file.first_recent > 2000 && disk.bytes(Path::new(PATH)).len() >= 2048 * 4);
-        for wanted in (0..6100).step_by(7) {
-            let count = file.partition_point(|entry| entry.0 <= wanted, IfCold::Wait).unwrap();
+        // From front to back, and back and forth.
+        for wanted in (0..6100).step_by(7).chain((0..6100).map(|at| at * 977 % 6101)) {
+            let (count, last) = file.search(|entry| entry.0 <= wanted, IfCold::Wait).unwrap();
             assert_eq!(count, (wanted as usize / 2 + 1).min(3000), "{wanted}");
+            assert_eq!(last, Some(Number(count as u32 * 2 - 2)));
         }
+        assert_eq!(file.search(|_| false, IfCold::Wait).unwrap(), (0, None));
         for at in [0, 1, 255, 2047, 2048, 2999] {
-            assert_eq!(file.get(at, IfCold::Wait).unwrap(), Some(Number(at as u32 * 2)));
+            assert_eq!(file.get(at).unwrap(), Some(Number(at as u32 * 2)));
         }
-        assert_eq!(file.get(3000, IfCold::Wait).unwrap(), None);
+        assert_eq!(file.get(3000).unwrap(), None);
     }
 
     #[test]
@@ -217,7 +255,10 @@ mod tests {
         assert_eq!(bytes.len(), 44);
         let slot = FileSlot::new(&folder(&disk), Offset(7), FileKind::OffsetIndex);
         let again = EntryFile::<Number>::new(slot, 44);
-        assert_eq!(again.partition_point(|entry| entry.0 < 77, IfCold::Wait).unwrap(), 10);
+        assert_eq!(
+            again.search(|entry| entry.0 < 77, IfCold::Wait).unwrap(),
+            (10, Some(Number(9)))
+        );
     }
 
     #[test]
@@ -227,7 +268,7 @@ mod tests {
         disk.break_with(Fault::full(0));
         (0..2000).for_each(|number| file.push(Number(number)));
         assert!(file.write_out().is_err());
-        assert_eq!(file.partition_point(|entry| entry.0 < 1500, IfCold::Wait).unwrap(), 1500);
+        assert_eq!(file.search(|entry| entry.0 < 1500, IfCold::Wait).unwrap().0, 1500);
         disk.heal();
         file.write_out().unwrap();
         assert_eq!(disk.bytes(Path::new(PATH)).len(), 8000);

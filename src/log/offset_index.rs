@@ -83,25 +83,24 @@ impl OffsetIndex {
     pub fn lookup(&self, target: Offset, if_cold: IfCold) -> io::Result<OffsetPosition> {
         let relative = target - self.base;
         let before = |entry: &Entry| i64::from(entry.relative) <= relative;
-        self.entry_before(self.entries.partition_point(before, if_cold)?, if_cold)
+        Ok(self.place(self.entries.search(before, if_cold)?.1))
     }
 
     /// The last entry with a position not above `position`, or the segment's start.
     pub fn lookup_position(&self, position: u64, if_cold: IfCold) -> io::Result<OffsetPosition> {
         let before = |entry: &Entry| u64::from(entry.position) <= position;
-        self.entry_before(self.entries.partition_point(before, if_cold)?, if_cold)
+        Ok(self.place(self.entries.search(before, if_cold)?.1))
     }
 
     /// The newest entry, or the segment's start.
     pub fn last(&self) -> io::Result<OffsetPosition> {
-        self.entry_before(self.len(), IfCold::Wait)
+        Ok(self.place(self.entries.last()?))
     }
 
-    fn entry_before(&self, after: usize, if_cold: IfCold) -> io::Result<OffsetPosition> {
-        let entry = after.checked_sub(1).map_or(Ok(None), |at| self.entries.get(at, if_cold))?;
+    fn place(&self, entry: Option<Entry>) -> OffsetPosition {
         let entry = entry.unwrap_or(Entry { relative: 0, position: 0 });
         let offset = self.base + i64::from(entry.relative);
-        Ok(OffsetPosition { offset, position: u64::from(entry.position) })
+        OffsetPosition { offset, position: u64::from(entry.position) }
     }
 
     /// Adds that the batch ending with `offset` starts at `position`. Both are
@@ -117,7 +116,7 @@ impl OffsetIndex {
     pub fn truncate_to(&mut self, offset: Offset) -> io::Result<()> {
         let relative = offset - self.base;
         let kept = |entry: &Entry| i64::from(entry.relative) < relative;
-        let kept = self.entries.partition_point(kept, IfCold::Wait)?;
+        let kept = self.entries.search(kept, IfCold::Wait)?.0;
         self.entries.truncate(kept);
         Ok(())
     }

@@ -81,21 +81,21 @@ impl TimeIndex {
     /// The last entry with a timestamp not above `target`, or the segment's start.
     pub fn lookup(&self, target: Timestamp) -> io::Result<TimestampOffset> {
         let before = |entry: &Entry| entry.timestamp <= target.0;
-        let after = self.entries.partition_point(before, IfCold::Wait)?;
-        self.entry_before(after)
+        Ok(self.place(self.entries.search(before, IfCold::Wait)?.1))
     }
 
     /// The newest entry, or the segment's start.
     pub fn last(&self) -> io::Result<TimestampOffset> {
-        self.newest.map_or_else(|| self.entry_before(self.len()), Ok)
+        match self.newest {
+            Some(newest) => Ok(newest),
+            None => Ok(self.place(self.entries.last()?)),
+        }
     }
 
-    fn entry_before(&self, after: usize) -> io::Result<TimestampOffset> {
-        let entry = after.checked_sub(1);
-        let entry = entry.map_or(Ok(None), |at| self.entries.get(at, IfCold::Wait))?;
+    fn place(&self, entry: Option<Entry>) -> TimestampOffset {
         let entry = entry.unwrap_or(Entry { timestamp: Timestamp::NONE.0, relative: 0 });
         let offset = self.base + i64::from(entry.relative);
-        Ok(TimestampOffset { timestamp: Timestamp(entry.timestamp), offset })
+        TimestampOffset { timestamp: Timestamp(entry.timestamp), offset }
     }
 
     /// Adds an entry when its timestamp is above the newest one's.
@@ -114,7 +114,7 @@ impl TimeIndex {
     pub fn truncate_to(&mut self, offset: Offset) -> io::Result<()> {
         let relative = offset - self.base;
         let kept = |entry: &Entry| i64::from(entry.relative) < relative;
-        let kept = self.entries.partition_point(kept, IfCold::Wait)?;
+        let kept = self.entries.search(kept, IfCold::Wait)?.0;
         self.entries.truncate(kept);
         self.newest = None;
         Ok(())
