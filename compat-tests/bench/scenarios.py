@@ -67,15 +67,21 @@ class Run:
 
 
 def s1_produce_and_consume_100_bytes(run):
-    return run.bulk("s1", 3000, 140, 100)
+    """Batches as large as librdkafka makes them when there is much to send."""
+    return run.bulk("s1", 800, 1600, 100)
 
 
 def s2_produce_and_consume_1_kilobyte(run):
-    return run.bulk("s2", 5000, 16, 1000)
+    return run.bulk("s2", 500, 500, 1000)
+
+
+def s2_small(run):
+    """Batches of 16 KB, as the Java producer makes them by default."""
+    return run.bulk("s2small", 5000, 16, 1000)
 
 
 def s2_gzip(run):
-    figures = run.bulk("s2gzip", 2000, 64, 1000, "--gzip")
+    figures = run.bulk("s2gzip", 500, 500, 1000, "--gzip")
     return {name: value for name, value in figures.items() if name.startswith("produce")}
 
 
@@ -241,9 +247,20 @@ def s12_start(run):
             "memory, MiB": median(memory), "program, MB": broker.program_bytes() / 1e6, "SIGTERM to the end, ms": median(stopping) * 1000}
 
 
+def s12_unflushed(run):
+    """Gigabytes that nobody synced, then kill -9. They are in so many partitions that no segment is full, which would be synced."""
+    gigabytes, rate, records = (4 if run.long else 0.5), 200, 250
+    run.generate("requests", "produce", "--topic", "s12", "--partitions", 8, "--wide", 2, "--connections", 4, "--depth", 5, "--rate", rate,
+                 "--records", records, "--size", 1000, "--seconds", gigabytes * 1e9 / (2 * rate * records * 1000), "--warm-up", 0)
+    written = sum(path.stat().st_size for path in run.broker.data.glob("s12-*/*.log"))
+    run.broker.kill()
+    return {"unflushed, GB": written / 1e9, "start after kill -9, s": run.broker.start().ready_seconds}
+
+
 SCENARIOS = {
     "s1": s1_produce_and_consume_100_bytes,
     "s2": s2_produce_and_consume_1_kilobyte,
+    "s2-small": s2_small,
     "s2-gzip": s2_gzip,
     "s2-partitions": s2_partitions,
     "s3": s3_kafka_tools,
@@ -257,6 +274,7 @@ SCENARIOS = {
     "s10": s10_wide_fetch,
     "s11": s11_groups,
     "s12": s12_start,
+    "s12-unflushed": s12_unflushed,
 }
 # What a scenario's broker is started with beside the usual.
 SETTINGS = {"s5": ["log.flush.interval.messages=1"]}
