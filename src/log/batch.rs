@@ -27,6 +27,7 @@
 use crate::types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, Timestamp};
 
 use super::compression::Codec;
+use super::crc::{Crc32c, crc32c};
 use super::record::{RecordError, Records};
 
 /// Bytes of a batch before its records.
@@ -266,8 +267,10 @@ impl BatchHeader {
     pub fn write_with_crc(&self, records: &[u8]) -> [u8; HEADER_LEN] {
         let mut head = self.write();
         let covered = head.get(CRC_START..).unwrap_or_default();
-        let crc = crc32c::crc32c_append(crc32c::crc32c(covered), records);
-        put(&mut head, CRC_AT, &crc.to_be_bytes());
+        let mut crc = Crc32c::default();
+        crc.update(covered);
+        crc.update(records);
+        put(&mut head, CRC_AT, &crc.finish().to_be_bytes());
         head
     }
 
@@ -355,7 +358,7 @@ impl<'a> BatchView<'a> {
     /// Compares the stored checksum with the contents.
     pub fn check_crc(&self) -> Result<(), BatchError> {
         let computed = if self.header.magic == MAGIC_V2 {
-            crc32c::crc32c(self.bytes.get(CRC_START..).unwrap_or_default())
+            crc32c(self.bytes.get(CRC_START..).unwrap_or_default())
         } else {
             let mut crc = flate2::Crc::new();
             crc.update(self.bytes.get(LOG_OVERHEAD + 4..).unwrap_or_default());

@@ -15,6 +15,7 @@ use super::compaction::offset_map::OffsetMap;
 use super::compaction::transactions::CleanedTransactions;
 use super::compression::{Codec, Compression, decompress};
 use super::control::EndTransactionMarker;
+use super::crc::crc32c;
 use super::files::OpenFiles;
 use super::validate::{check_given, check_produced, validate};
 use super::*;
@@ -68,7 +69,7 @@ fn with_sound_envelope(bytes: &[u8]) -> Option<Vec<u8>> {
     let len = i32::try_from(bytes.len().checked_sub(12)?).ok()?;
     bytes.get_mut(8..12)?.copy_from_slice(&len.to_be_bytes());
     *bytes.get_mut(16)? = 2;
-    let crc = crc32c::crc32c(bytes.get(21..)?);
+    let crc = crc32c(bytes.get(21..)?);
     bytes.get_mut(17..21)?.copy_from_slice(&crc.to_be_bytes());
     Some(bytes)
 }

@@ -21,6 +21,7 @@ pub mod compaction;
 pub mod compression;
 mod config;
 pub mod control;
+pub mod crc;
 mod cut;
 mod directory;
 mod entry_file;

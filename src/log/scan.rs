@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::batch::{
     BatchError, BatchHeader, BatchView, HEADER_LEN, LOG_OVERHEAD, MAGIC_END, MAGIC_V2,
 };
+use super::crc::Crc32c;
 use crate::sys::cold::IfCold;
 use crate::sys::disk::DiskFile;
 
@@ -222,14 +223,19 @@ fn is_sound_in_pieces(file: &dyn DiskFile, at: &BatchAt) -> io::Result<bool> {
     Ok(crc.finish() == at.header.crc)
 }
 
+#[expect(clippy::large_enum_variant, reason = "there is one, on the stack")]
 enum Checksum {
-    Castagnoli(u32),
+    Castagnoli(Crc32c),
     Ieee(flate2::Crc),
 }
 
 impl Checksum {
     fn of(magic: i8) -> Self {
-        if magic == MAGIC_V2 { Self::Castagnoli(0) } else { Self::Ieee(flate2::Crc::new()) }
+        if magic == MAGIC_V2 {
+            Self::Castagnoli(Crc32c::default())
+        } else {
+            Self::Ieee(flate2::Crc::new())
+        }
     }
 
     fn covered_from(&self) -> u64 {
@@ -241,14 +247,14 @@ impl Checksum {
 
     fn update(&mut self, bytes: &[u8]) {
         match self {
-            Self::Castagnoli(crc) => *crc = crc32c::crc32c_append(*crc, bytes),
+            Self::Castagnoli(crc) => crc.update(bytes),
             Self::Ieee(crc) => crc.update(bytes),
         }
     }
 
     fn finish(&self) -> u32 {
         match self {
-            Self::Castagnoli(crc) => *crc,
+            Self::Castagnoli(crc) => crc.finish(),
             Self::Ieee(crc) => crc.sum(),
         }
     }

@@ -14,6 +14,7 @@
 //! Only the newest of a producer's cached batches is kept.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
+use super::crc::crc32c;
 use crate::types::{Offset, ProducerEpoch, ProducerId, Timestamp};
 
 const VERSION: i16 = 1;
@@ -73,7 +74,7 @@ pub fn encode(entries: &[SnapshotEntry]) -> Vec<u8> {
     }
     let mut out = Vec::with_capacity(CRC_END + body.len());
     out.extend_from_slice(&VERSION.to_be_bytes());
-    out.extend_from_slice(&crc32c::crc32c(&body).to_be_bytes());
+    out.extend_from_slice(&crc32c(&body).to_be_bytes());
     out.extend_from_slice(&body);
     out
 }
@@ -87,7 +88,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<SnapshotEntry>, SnapshotError> {
         return Err(SnapshotError::UnknownVersion(version));
     }
     let (crc, body) = rest.split_first_chunk().ok_or(bad_length)?;
-    if crc32c::crc32c(body) != u32::from_be_bytes(*crc) {
+    if crc32c(body) != u32::from_be_bytes(*crc) {
         return Err(SnapshotError::BadCrc);
     }
     let (count, entries) = body.split_first_chunk().ok_or(bad_length)?;
@@ -231,7 +232,7 @@ mod tests {
         assert_eq!(decode(&[&[0, 2], &good[2..]].concat()), Err(SnapshotError::UnknownVersion(2)));
         let mut lying = good.clone();
         lying[9] = 3;
-        let crc = crc32c::crc32c(&lying[6..]);
+        let crc = crc32c(&lying[6..]);
         lying[2..6].copy_from_slice(&crc.to_be_bytes());
         assert_eq!(decode(&lying), Err(SnapshotError::BadLength(good.len())));
     }
