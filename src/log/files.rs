@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -53,6 +54,27 @@ pub struct Folder {
     pub files: Arc<OpenFiles>,
     /// Where the directory lies.
     pub path: PathBuf,
+    /// Counts what may have changed the names in it.
+    changes: AtomicU64,
+}
+
+impl Folder {
+    /// The directory at `path`, with names that may not be durable.
+    pub fn new(files: &Arc<OpenFiles>, path: PathBuf) -> Arc<Self> {
+        Arc::new(Self { files: files.clone(), path, changes: AtomicU64::new(1) })
+    }
+
+    /// Passes on what came of an operation that creates, renames or removes a file:
+    /// the directory is to be synced.
+    pub fn changed<T>(&self, outcome: T) -> T {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        outcome
+    }
+
+    /// How often that was; never 0.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
 }
 
 /// One file of a segment, open or not. The path is put together when it is
@@ -104,7 +126,7 @@ impl FileSlot {
 
     /// Creates the file, which must not be there, and lets go of it.
     pub fn create_new(&self) -> io::Result<()> {
-        self.disk().open(&self.path(), Open::CreateNew).map(drop)
+        self.folder.changed(self.disk().open(&self.path(), Open::CreateNew)).map(drop)
     }
 
     fn get(&self, how: Open) -> io::Result<Arc<dyn DiskFile>> {
@@ -113,7 +135,8 @@ impl FileSlot {
             return Ok(file);
         }
         let path = self.path();
-        let file = match self.disk().open(&path, how) {
+        let opened = self.disk().open(&path, how);
+        let file = match if how == Open::Create { self.folder.changed(opened) } else { opened } {
             // What may only be read can still be served.
             Err(error) if how == Open::Write && is_write_refused(&error) => {
                 self.disk().open(&path, Open::Read)?
@@ -128,7 +151,8 @@ impl FileSlot {
 
     /// Renames the file, if there is one, and follows it.
     pub fn rename(&mut self, phase: Phase) -> io::Result<()> {
-        match self.disk().rename(&self.path(), &self.path_in(phase)) {
+        let renamed = self.disk().rename(&self.path(), &self.path_in(phase));
+        match self.folder.changed(renamed) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => self.phase = phase,
         }
@@ -138,7 +162,7 @@ impl FileSlot {
     /// Removes the file; nothing happens when there is none.
     pub fn remove(&self) -> io::Result<()> {
         *self.open.lock() = None;
-        match self.disk().remove_file(&self.path()) {
+        match self.folder.changed(self.disk().remove_file(&self.path())) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
@@ -159,6 +183,6 @@ pub mod testing {
     /// The directory `/d` on `disk`, with room for few open files.
     pub fn folder(disk: &MemoryDisk) -> Arc<Folder> {
         disk.create_dir_all("/d".as_ref()).unwrap();
-        Arc::new(Folder { files: OpenFiles::new(disk.shared(), 2), path: "/d".into() })
+        Folder::new(&OpenFiles::new(disk.shared(), 2), "/d".into())
     }
 }

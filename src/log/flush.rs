@@ -8,17 +8,21 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::files::Folder;
 use super::side_files::{self, TopicIdFile};
 use super::{Log, LogError};
-use crate::sys::disk::{Disk, DiskFile};
+use crate::sys::disk::DiskFile;
 use crate::types::Offset;
 
 /// A sync that is to be done, without the log's lock.
 #[derive(Debug)]
 pub struct Flush {
-    disk: Arc<dyn Disk>,
+    folder: Arc<Folder>,
     files: Vec<Arc<dyn DiskFile>>,
+    /// The directory, when names in it are not durable, and the one above.
     dirs: Vec<PathBuf>,
+    /// Changes of the folder that the sync makes durable.
+    changes: u64,
     up_to: Offset,
     rewinds: u64,
     /// How often the epoch file had been written.
@@ -31,13 +35,14 @@ impl Flush {
         for file in &self.files {
             file.sync()?;
         }
-        self.dirs.iter().try_for_each(|dir| self.disk.sync_dir(dir))
+        let disk = self.folder.files.disk();
+        self.dirs.iter().try_for_each(|dir| disk.sync_dir(dir))
     }
 
     /// False when the log was moved to another directory meanwhile, where all of it
     /// is synced.
     pub fn is_of(&self, log: &Log) -> bool {
-        self.dirs.iter().any(|dir| dir == log.dir())
+        Arc::ptr_eq(&self.folder, &log.folder)
     }
 }
 
@@ -67,13 +72,17 @@ impl Log {
             self.active.files_to_sync(false, &mut files)?;
         }
         self.producers.files_to_sync(&mut files)?;
-        let mut dirs = vec![self.folder.path.clone()];
+        let changes = self.folder.changes();
+        let (path, changed) = (&*self.folder.path, changes > self.names_synced);
+        let dir = Some(path).filter(|_| changed);
         // That there is this directory at all must be durable, too.
-        dirs.extend(self.folder.path.parent().filter(|_| self.dir_is_new).map(Path::to_owned));
+        let parent = path.parent().filter(|_| self.dir_is_new);
+        let dirs = dir.into_iter().chain(parent).map(Path::to_owned).collect();
         Ok(Flush {
-            disk: self.folder.files.disk().clone(),
+            folder: self.folder.clone(),
             files,
             dirs,
+            changes,
             up_to,
             rewinds: self.rewinds,
             epochs_written: self.epochs.written(),
@@ -85,6 +94,7 @@ impl Log {
         if flush.rewinds == self.rewinds && flush.up_to > self.recovery_point {
             self.recovery_point = flush.up_to;
             self.dir_is_new = false;
+            self.names_synced = flush.changes;
             self.epochs.synced(flush.epochs_written);
             self.last_flush = self.clock.wall();
             self.publish_marks();

@@ -40,7 +40,7 @@ impl Log {
     /// The directory belongs to another topic; it cannot be read or written;
     /// what is in it cannot be made sound.
     pub fn open(dir: &Path, options: LogOptions) -> Result<(Self, RecoveryReport), LogError> {
-        let folder = Arc::new(Folder { files: options.files.clone(), path: dir.to_owned() });
+        let folder = Folder::new(&options.files, dir.to_owned());
         let health = options.health.clone();
         if !health.is_online() {
             return Err(LogError::Offline { path: dir.to_owned() });
@@ -152,6 +152,7 @@ impl Loader {
             marks: Arc::new(LogMarks::default()),
             settled: was_clean && !self.report.changed_anything(),
             dir_is_new: self.report.created,
+            names_synced: 0,
             retired: false,
         };
         log.publish_marks();

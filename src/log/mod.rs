@@ -165,6 +165,8 @@ pub struct Log {
     marks: Arc<LogMarks>,
     /// The directory was created with this log; its name is not synced yet.
     dir_is_new: bool,
+    /// Changes of the folder that are durable.
+    names_synced: u64,
     /// The directory is as a clean stop wants it.
     settled: bool,
     retired: bool,

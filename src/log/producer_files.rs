@@ -163,7 +163,8 @@ impl ProducerFiles {
         }
         let offset = self.end();
         let bytes = snapshot::encode(&self.producers.to_snapshot());
-        let file = self.folder.files.disk().open(&self.path(offset), Open::Create)?;
+        let opened = self.folder.files.disk().open(&self.path(offset), Open::Create);
+        let file = self.folder.changed(opened)?;
         file.set_len(0)?;
         file.write_at(&bytes, 0)?;
         self.snapshots.insert(offset);
@@ -189,7 +190,8 @@ impl ProducerFiles {
     /// Removes the snapshot at `offset`, if there is one.
     pub(super) fn forget_snapshot(&mut self, offset: Offset) -> io::Result<()> {
         if self.snapshots.remove(&offset) {
-            remove_if_there(self.folder.files.disk().remove_file(&self.path(offset)))?;
+            let removed = self.folder.files.disk().remove_file(&self.path(offset));
+            remove_if_there(self.folder.changed(removed))?;
         }
         Ok(())
     }
@@ -261,7 +263,8 @@ impl ProducerFiles {
     /// Forgets everything: the log is empty and goes on at `offset`.
     pub(super) fn restart(&mut self, offset: Offset) -> io::Result<()> {
         for snapshot in std::mem::take(&mut self.snapshots) {
-            remove_if_there(self.folder.files.disk().remove_file(&self.path(snapshot)))?;
+            let removed = self.folder.files.disk().remove_file(&self.path(snapshot));
+            remove_if_there(self.folder.changed(removed))?;
         }
         self.producers.reset(offset);
         Ok(())

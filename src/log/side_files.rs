@@ -107,7 +107,9 @@ impl EpochFile {
     pub fn write(&mut self) -> io::Result<()> {
         if self.stale {
             let text = self.epochs.encode();
-            replace_file_unsynced(&**self.folder.files.disk(), &self.path(), text.as_bytes())?;
+            let disk = self.folder.files.disk();
+            let written = replace_file_unsynced(&**disk, &self.path(), text.as_bytes());
+            self.folder.changed(written)?;
             self.stale = false;
             self.written += 1;
         }
@@ -170,7 +172,7 @@ pub enum TopicIdFile {
 pub fn note_topic_id(folder: &Folder, topic_id: TopicId) -> io::Result<()> {
     let text = encode_partition_metadata(topic_id);
     let path = folder.path.join(PARTITION_METADATA);
-    replace_file_unsynced(&**folder.files.disk(), &path, text.as_bytes())
+    folder.changed(replace_file_unsynced(&**folder.files.disk(), &path, text.as_bytes()))
 }
 
 /// Makes `partition.metadata` durable.

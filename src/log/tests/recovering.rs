@@ -48,6 +48,26 @@ fn a_log_without_records_is_recovered_without_a_trace() {
 }
 
 #[test]
+fn a_sync_of_records_is_one_of_the_directory_only_when_names_in_it_changed() {
+    let bench = Bench::small();
+    let (mut log, _) = bench.open();
+    let flush = |log: &mut Log| {
+        let operations = bench.disk.operations();
+        log.flush(log.log_end_offset()).unwrap();
+        bench.disk.operations() - operations
+    };
+    append(&mut log, batch(&["x"])).unwrap();
+    assert!(flush(&mut log) > 1);
+    append(&mut log, batch(&["x"])).unwrap();
+    assert_eq!(flush(&mut log), 1);
+    // A leader's epoch goes to a file beside the log.
+    append_in(&mut log, batch(&["x"]), LeaderEpoch(7)).unwrap();
+    assert_eq!(flush(&mut log), 3);
+    append_in(&mut log, batch(&["x"]), LeaderEpoch(7)).unwrap();
+    assert_eq!(flush(&mut log), 1);
+}
+
+#[test]
 fn a_torn_tail_is_cut_and_what_came_before_stays() {
     let bench = Bench::small();
     let (mut log, _) = bench.open();
