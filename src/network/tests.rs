@@ -309,7 +309,7 @@ async fn a_file_that_is_not_in_memory_keeps_nobody_else_waiting() {
     server.files.disk.evict(Path::new("/d/f"));
     server.files.disk.stall();
     send(&mut cold, b"File answer").await;
-    while server.files.disk.waiting() == 0 {
+    while server.files.disk.waits() == 0 {
         is_answered(&mut hot, b"before and").await;
     }
     is_answered(&mut hot, b"while the disk is waited for").await;

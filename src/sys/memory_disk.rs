@@ -24,7 +24,7 @@ const SECTOR: usize = 512;
 /// What is cached and evicted as one.
 const PAGE: usize = 4096;
 /// A test that waits for so long is one that has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A file system in memory; clones share it.
 #[derive(Clone, Debug, Default)]
@@ -82,8 +82,8 @@ struct Volume {
     /// What is read is not kept in memory.
     forgetful: bool,
     stalled: bool,
-    /// Reads that wait until it is not.
-    waiting: usize,
+    /// Reads that had to wait until it is not.
+    waits: usize,
     locks: Vec<PathBuf>,
 }
 
@@ -172,9 +172,9 @@ impl MemoryDisk {
         self.volume.lock().stalled = true;
     }
 
-    /// Reads that wait now.
-    pub fn waiting(&self) -> usize {
-        self.volume.lock().waiting
+    /// Reads that had to wait, or still do.
+    pub fn waits(&self) -> usize {
+        self.volume.lock().waits
     }
 
     /// Ends [`Self::stall`].
@@ -496,9 +496,8 @@ impl DiskFile for MemoryFile {
     fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize> {
         let mut volume = self.volume.lock();
         while volume.stalled && self.contents.lock().is_cold(position, into.len()) {
-            volume.waiting += 1;
+            volume.waits += 1;
             let waited = self.resumed.wait_for(&mut volume, PATIENCE);
-            volume.waiting -= 1;
             if waited.timed_out() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
