@@ -251,7 +251,7 @@ impl Log {
 
     /// Starts a new segment when the active one is full or old enough.
     fn make_room(&mut self, outline: &Outline) -> io::Result<()> {
-        self.write_topic_id()?;
+        self.note_topic_id()?;
         let rules = self.index_rules();
         let limit = self.config.segment_bytes;
         let full = self.active.is_full(&rules, limit, outline.len as u64, outline.last_offset);

@@ -27,6 +27,8 @@ pub struct Flush {
     rewinds: u64,
     /// How often the epoch file had been written.
     epochs_written: u64,
+    /// The topic's id is among the files.
+    topic_id: bool,
 }
 
 impl Flush {
@@ -60,8 +62,12 @@ impl Log {
     }
 
     pub(super) fn collect_flush(&mut self, up_to: Offset) -> io::Result<Flush> {
-        self.write_topic_id()?;
         let mut files = Vec::new();
+        self.note_topic_id()?;
+        let topic_id = self.topic_id_file == TopicIdFile::Noted;
+        if topic_id {
+            files.push(side_files::topic_id_file(&self.folder)?);
+        }
         self.epochs.file_to_sync(&mut files)?;
         let from = self.recovery_point;
         let first = self.closed.range(..=from).next_back().map_or(from, |(base, _)| *base);
@@ -86,6 +92,7 @@ impl Log {
             up_to,
             rewinds: self.rewinds,
             epochs_written: self.epochs.written(),
+            topic_id,
         })
     }
 
@@ -96,6 +103,9 @@ impl Log {
             self.dir_is_new = false;
             self.names_synced = flush.changes;
             self.epochs.synced(flush.epochs_written);
+            if flush.topic_id {
+                self.topic_id_file = TopicIdFile::Durable;
+            }
             self.last_flush = self.clock.wall();
             self.publish_marks();
         }
@@ -138,10 +148,12 @@ impl Log {
     }
 
     /// Up to where a background sync should go now: to the active segment after a
-    /// roll, to the end when `flush.ms` has passed. `None` when nothing is due.
+    /// roll, to the end when `flush.ms` has passed or the topic's id is not durable,
+    /// without which the records would be nobody's. `None` when nothing is due.
     pub fn flush_due(&self) -> Option<Offset> {
         let age = self.clock.wall().0.saturating_sub(self.last_flush.0);
-        if self.log_end > self.recovery_point && age >= self.config.flush_ms {
+        let asked = age >= self.config.flush_ms || self.topic_id_file == TopicIdFile::Noted;
+        if self.log_end > self.recovery_point && asked {
             return Some(self.log_end);
         }
         let rolled = self.active.base();
@@ -189,11 +201,10 @@ impl Log {
     }
 
     fn sync_rest(&mut self) -> io::Result<()> {
-        if self.never_had_a_record() {
-            return self.write_topic_id();
-        }
         let mut files = Vec::new();
-        self.active.files_to_sync(true, &mut files)?;
+        if !self.never_had_a_record() {
+            self.active.files_to_sync(true, &mut files)?;
+        }
         self.collect_flush(self.log_end)?.run()?;
         files.iter().try_for_each(|file| file.sync())
     }
@@ -206,25 +217,18 @@ impl Log {
     }
 
     fn never_had_a_record(&self) -> bool {
-        self.topic_id_file != TopicIdFile::Durable && self.log_end == Offset::ZERO
+        let is_new = self.topic_id_file != TopicIdFile::Durable;
+        is_new && self.rewinds == 0 && self.log_end == Offset::ZERO
     }
 
-    /// Notes the topic's id beside a log that is new: without it a log that never
-    /// had a record would be a stray after a crash. It is made durable before the
-    /// first append.
+    /// Notes the topic's id beside a log that is new: without it the log would be a
+    /// stray after a crash. It becomes durable with the first sync of records, which
+    /// follows soon; whoever appends does not wait for it.
     pub(super) fn note_topic_id(&mut self) -> io::Result<()> {
         if let (Some(topic_id), TopicIdFile::Missing) = (self.topic_id, self.topic_id_file) {
             side_files::note_topic_id(&self.folder, topic_id)?;
             self.topic_id_file = TopicIdFile::Noted;
-        }
-        Ok(())
-    }
-
-    pub(super) fn write_topic_id(&mut self) -> io::Result<()> {
-        if self.topic_id_file != TopicIdFile::Durable && self.topic_id.is_some() {
-            self.note_topic_id()?;
-            side_files::sync_topic_id(&self.folder)?;
-            self.topic_id_file = TopicIdFile::Durable;
+            self.publish_marks();
         }
         Ok(())
     }

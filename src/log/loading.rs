@@ -76,10 +76,10 @@ impl Loader {
         let files = sweep(&folder, entries)?;
         let (segments, snapshots) = sort_files(&folder, files, &options)?;
         let topic_id = match topic_id {
-            // It was on its way to the disk when the machine went down; before the
-            // first record it is there.
-            Err(error) if is_damage(&error) && segments.values().all(|s| s.size() == 0) => {
-                tracing::warn!(dir = %folder.path.display(), %error, "an empty log does not know its topic");
+            // It was on its way to the disk when the machine went down; it is there
+            // before the first sync of records.
+            Err(error) if is_damage(&error) && options.recovery_point == Offset::ZERO => {
+                tracing::warn!(dir = %folder.path.display(), %error, "a new log does not know its topic");
                 None
             }
             other => other?,

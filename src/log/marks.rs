@@ -21,6 +21,8 @@ pub struct LogMarks {
     /// Files were given up that are still there.
     removals: AtomicBool,
     flush_ms: AtomicI64,
+    /// Its topic's id is not durable.
+    new: AtomicBool,
     /// -1 when it was never cleaned.
     cleaned_to: AtomicI64,
     compacted: AtomicBool,
@@ -41,6 +43,7 @@ impl Default for LogMarks {
             size: AtomicU64::new(0),
             removals: AtomicBool::new(false),
             flush_ms: AtomicI64::new(i64::MAX),
+            new: AtomicBool::new(false),
             cleaned_to: AtomicI64::new(-1),
             compacted: AtomicBool::new(false),
             uncleanable: AtomicBool::new(false),
@@ -109,8 +112,8 @@ impl LogMarks {
     pub(super) fn may_need_flush(&self) -> bool {
         let recovery_point = self.recovery_point();
         let flush_ms = self.flush_ms.load(Ordering::Acquire);
-        self.active_base() > recovery_point
-            || (flush_ms < i64::MAX && self.log_end() > recovery_point)
+        let may_be_asked = flush_ms < i64::MAX || self.new.load(Ordering::Acquire);
+        self.active_base() > recovery_point || (may_be_asked && self.log_end() > recovery_point)
     }
 
     /// Everything before was compacted, as far as is known.
@@ -146,6 +149,10 @@ impl LogMarks {
 
     pub(super) fn set_flush_ms(&self, flush_ms: i64) {
         self.set(&self.flush_ms, flush_ms);
+    }
+
+    pub(super) fn set_new(&self, new: bool) {
+        self.new.store(new, Ordering::Release);
     }
 
     /// True when files were given up that are still there.

@@ -302,5 +302,6 @@ impl Log {
         marks.set_extent(self.log_start, self.log_end);
         marks.set_segments(self.first_base(), self.active.base(), self.size());
         marks.set_removals(!self.doomed.is_empty());
+        marks.set_new(self.topic_id_file == TopicIdFile::Noted);
     }
 }

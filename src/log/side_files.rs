@@ -156,8 +156,8 @@ pub fn read_topic_id(folder: &Folder) -> io::Result<Option<TopicId>> {
     .transpose()
 }
 
-/// How far `partition.metadata` has come. It is durable before the first batch is
-/// appended.
+/// How far `partition.metadata` has come. It is noted before the first batch is
+/// appended, and durable when a batch is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TopicIdFile {
     /// Not written.
@@ -175,9 +175,7 @@ pub fn note_topic_id(folder: &Folder, topic_id: TopicId) -> io::Result<()> {
     folder.changed(replace_file_unsynced(&**folder.files.disk(), &path, text.as_bytes()))
 }
 
-/// Makes `partition.metadata` durable.
-pub fn sync_topic_id(folder: &Folder) -> io::Result<()> {
-    let disk = folder.files.disk();
-    disk.open(&folder.path.join(PARTITION_METADATA), Open::Read)?.sync()?;
-    disk.sync_dir(&folder.path)
+/// `partition.metadata`, to be synced.
+pub fn topic_id_file(folder: &Folder) -> io::Result<Arc<dyn DiskFile>> {
+    folder.files.disk().open(&folder.path.join(PARTITION_METADATA), Open::Read)
 }

@@ -150,6 +150,8 @@ fn after_an_unclean_stop_logs_are_recovered_from_the_checkpoint() {
     let site = Site::new(&["/a"]);
     let (store, _) = site.loaded();
     let held = take(&store, 0);
+    fill(&mut held.0.lock(), 1);
+    store.run_flush();
     fill(&mut held.0.lock(), 40);
     let rolled = held.0.lock().segments().last().unwrap().base();
     store.run_flush();
@@ -171,13 +173,14 @@ fn what_is_not_due_yet_is_looked_at_again() {
     let held = take(&store, 0);
     let config = LogConfig { flush_ms: 1000, retention_bytes: 500, ..LogConfig::clone(&small()) };
     held.0.lock().set_config(Arc::new(config));
+    fill(&mut held.0.lock(), 1);
     store.run_flush();
     fill(&mut held.0.lock(), 3);
     let flushed_to = || {
         store.run_flush();
         held.0.lock().recovery_point()
     };
-    assert_eq!((flushed_to(), flushed_to()), (Offset(0), Offset(0)));
+    assert_eq!((flushed_to(), flushed_to()), (Offset(1), Offset(1)));
     site.clock.advance(Duration::from_secs(1));
     assert_eq!(flushed_to(), Offset(3));
     fill(&mut held.0.lock(), 40);
@@ -216,11 +219,14 @@ fn a_kill_at_any_moment_of_the_stop_loses_nothing() {
 }
 
 #[test]
-fn a_torn_topic_id_costs_a_log_without_records_its_place_and_keeps_another_shut() {
+fn a_torn_topic_id_costs_a_new_log_its_place_and_keeps_another_shut() {
     let site = Site::new(&["/a"]);
     let (store, _) = site.loaded();
     let held = [take(&store, 0), take(&store, 1)];
     fill(&mut held[1].0.lock(), 3);
+    store.run_flush();
+    store.run_recovery_point_checkpoint();
+    fill(&mut held[0].0.lock(), 3);
     drop((held, store));
     site.disk.process_killed();
     for log in ["/a/t-0", "/a/t-1"] {
@@ -230,6 +236,24 @@ fn a_torn_topic_id_costs_a_log_without_records_its_place_and_keeps_another_shut(
     assert_eq!((report.logs, report.strays, report.unusable.len()), (0, 1, 1));
     assert_eq!(report.unusable[0].0, name(1));
     assert_eq!(take(&store, 0).0.lock().log_end_offset(), Offset(0));
+}
+
+#[test]
+fn the_first_records_are_safe_after_the_next_sync() {
+    for seed in 0..30 {
+        let site = Site::new(&["/a"]);
+        let (store, _) = site.loaded();
+        let held = [take(&store, 0), take(&store, 1)];
+        fill(&mut held[0].0.lock(), 3);
+        assert_eq!(held[0].0.lock().recovery_point(), Offset(0), "nobody waited for the disk");
+        store.run_flush();
+        fill(&mut held[1].0.lock(), 3);
+        drop((held, store));
+        site.disk.power_lost(&Random::from_seed(seed));
+        let (store, report) = site.loaded();
+        assert!(report.unusable.is_empty(), "{seed}: {:?}", report.unusable);
+        assert_eq!(read_all(&take(&store, 0).0.lock()), values(0..3), "{seed}");
+    }
 }
 
 #[test]
