@@ -205,15 +205,19 @@ def s9_partitions(run):
 
 
 def s10_wide_fetch(run):
-    """One fetch session over many partitions, one of which has news at a time."""
+    """One fetch session over many partitions, one of which has news at a time. Creating them and the first record of each cost more
+    than the others and are left out: they are in a longer run as in a shorter one, which is taken from it."""
     # One request may not ask for 10,000.
-    partitions = 9990 if run.long else 1000
-    before = run.broker.processor_seconds()
-    arguments = ("tail", "--topic", "s10", "--partitions", partitions, "--rate", 1000, "--size", 100, "--seconds", run.seconds, "--warm-up", 2)
-    said, _ = run.generate(*arguments)
-    cost = run.broker.processor_seconds() - before
+    partitions, rate = (9990 if run.long else 1000), 1000
+    short = partitions / rate
+
+    def tail(topic, seconds):
+        return run.generate("tail", "--topic", topic, "--partitions", partitions, "--rate", rate, "--size", 100, "--seconds", seconds, "--warm-up", short)
+
+    few, cost_of_few = tail("s10-short", 2)
+    said, cost = tail("s10", 2 + run.seconds)
     return {f"{partitions} partitions end to end {p}, ms": said["end_to_end_us"][p] / 1000 for p in ("p50", "p99")} | {
-        "processor, µs a message": cost * 1e6 / said["batches"]}
+        "processor, µs a message": (cost - cost_of_few) * 1e6 / (said["batches"] - few["batches"])}
 
 
 def s11_groups(run):
