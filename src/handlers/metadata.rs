@@ -33,30 +33,31 @@ pub async fn handle(
 ) -> Outcome<MetadataResponse> {
     let image = context.image();
     let view = View { image: &image, listener: &context.connection.listener.name };
-    let question = Question {
-        request,
-        version: context.api_version,
-        listener: Arc::clone(&context.connection.listener),
-        controller: view.any_broker(&context.broker.random),
-    };
+    let (version, listener) = (context.api_version, &context.connection.listener);
+    let controller = view.any_broker(&context.broker.random);
+    let question = Question::new(&request, version, listener, controller);
     let kept = &context.broker.metadata_answers;
-    if let Some(body) = kept.get(&image, &question) {
+    if let Some(body) = question.as_ref().and_then(|question| kept.get(&image, question)) {
         return Outcome::Encoded(body);
     }
-    let asked = match asked(&question.request, question.version, &image) {
+    let asked = match asked(&request, version, &image) {
         Ok(asked) => asked,
-        Err(error) => return Outcome::Answer(refusal(&question.request, error)),
+        Err(error) => return Outcome::Answer(refusal(&request, error)),
     };
-    let (mut topics, unknown) = describe(view, question.version, asked);
+    let (mut topics, unknown) = describe(view, version, asked);
     let is_of_image_alone = unknown.is_empty();
     if !is_of_image_alone {
-        create(context, &question.request, &unknown);
+        create(context, &request, &unknown);
         topics.extend(unknown.into_iter().map(unknown_topic));
     }
-    let response = answer(context, view, &question, topics);
+    let mut response = answer(context, view, &request, topics);
+    response.controller_id = controller;
+    let Some(question) = question.filter(|_| is_of_image_alone) else {
+        return Outcome::Answer(response);
+    };
     let mut body = Writer::new();
     // What cannot be encoded is reported by those who try it next.
-    if !is_of_image_alone || response.encode(&mut body, question.version).is_err() {
+    if response.encode(&mut body, version).is_err() {
         return Outcome::Answer(response);
     }
     let body = body.into_bytes();
@@ -204,7 +205,7 @@ fn unknown_topic(name: Str) -> MetadataResponseTopic {
 fn answer(
     context: &RequestContext<'_>,
     view: View<'_>,
-    question: &Question,
+    request: &MetadataRequest,
     mut topics: Vec<MetadataResponseTopic>,
 ) -> MetadataResponse {
     let brokers = view.brokers().map(|(broker, host, port)| MetadataResponseBroker {
@@ -214,7 +215,7 @@ fn answer(
         rack: broker.rack.as_ref().map(Into::into),
         ..Default::default()
     });
-    if question.request.include_topic_authorized_operations {
+    if request.include_topic_authorized_operations {
         for topic in topics.iter_mut().filter(|topic| topic.name.is_some()) {
             topic.topic_authorized_operations = TOPIC_OPERATIONS;
         }
@@ -222,11 +223,10 @@ fn answer(
     let mut response = MetadataResponse {
         brokers: brokers.collect(),
         cluster_id: Some((&context.broker.cluster_id).into()),
-        controller_id: question.controller,
         topics,
         ..Default::default()
     };
-    if question.request.include_cluster_authorized_operations {
+    if request.include_cluster_authorized_operations {
         response.cluster_authorized_operations = CLUSTER_OPERATIONS;
     }
     response

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use crate::cluster::ClusterImage;
 use crate::network::ListenerInfo;
 use crate::protocol::messages::metadata_request::MetadataRequest;
+use crate::protocol::{Message as _, Writer};
 
 /// Answers that are kept at most.
 const ANSWERS: usize = 32;
@@ -24,25 +25,33 @@ const BYTES: usize = 8 * 1024 * 1024;
 /// A smaller answer is made as quickly as it is found.
 const SMALLEST: usize = 1024;
 
-/// Questions about more topics than this are not kept, nor compared with.
-const TOPICS: usize = 64;
+/// Questions of more bytes than this are not kept.
+const LONGEST: usize = 4096;
 
 /// All that an answer depends on beside the image.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// As it was asked.
-    pub request: MetadataRequest,
-    /// In which version.
-    pub version: i16,
-    /// Through which listener, whose endpoints are told.
-    pub listener: Arc<ListenerInfo>,
-    /// The broker that is told as the controller.
-    pub controller: i32,
+    /// Encoded again: what was read holds on to the whole frame.
+    request: Bytes,
+    version: i16,
+    listener: Arc<ListenerInfo>,
+    controller: i32,
 }
 
 impl Question {
-    fn is_short(&self) -> bool {
-        self.request.topics.as_ref().is_none_or(|topics| topics.len() <= TOPICS)
+    /// What was asked in which version, through which listener, whose endpoints are
+    /// told, and the broker that is told as the controller; `None` when that is too
+    /// long to be kept.
+    pub fn new(
+        request: &MetadataRequest,
+        version: i16,
+        listener: &Arc<ListenerInfo>,
+        controller: i32,
+    ) -> Option<Self> {
+        let mut writer = Writer::new();
+        request.encode(&mut writer, version).ok()?;
+        let request = Some(writer.into_bytes()).filter(|bytes| bytes.len() <= LONGEST)?;
+        Some(Self { request, version, listener: Arc::clone(listener), controller })
     }
 
     fn is(&self, other: &Self) -> bool {
@@ -69,9 +78,6 @@ struct Kept {
 impl MetadataAnswers {
     /// The encoded body that answers the question by this image.
     pub fn get(&self, image: &Arc<ClusterImage>, question: &Question) -> Option<Bytes> {
-        if !question.is_short() {
-            return None;
-        }
         let kept = self.kept.lock();
         if !kept.is_from(image) {
             return None;
@@ -82,7 +88,7 @@ impl MetadataAnswers {
 
     /// Keeps an answer, in place of the oldest ones if need be.
     pub fn keep(&self, image: &Arc<ClusterImage>, question: Question, body: &Bytes) {
-        if !question.is_short() || !(SMALLEST..=BYTES).contains(&body.len()) {
+        if !(SMALLEST..=BYTES).contains(&body.len()) {
             return;
         }
         let mut kept = self.kept.lock();
@@ -108,20 +114,24 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::RawTaggedField;
     use crate::protocol::apis::ListenerKind;
     use crate::protocol::messages::metadata_request::MetadataRequestTopic;
 
-    fn question(version: i16, topics: usize) -> Question {
+    fn request(topics: usize) -> MetadataRequest {
         let topic = |number: usize| MetadataRequestTopic {
             name: Some(number.to_string().into()),
             ..Default::default()
         };
-        let request = MetadataRequest {
-            topics: Some((0..topics).map(topic).collect()),
-            ..Default::default()
-        };
-        let listener = ListenerInfo { name: "PLAINTEXT".into(), kind: ListenerKind::Broker };
-        Question { request, version, listener: Arc::new(listener), controller: 1 }
+        MetadataRequest { topics: Some((0..topics).map(topic).collect()), ..Default::default() }
+    }
+
+    fn listener(name: &str) -> Arc<ListenerInfo> {
+        Arc::new(ListenerInfo { name: name.into(), kind: ListenerKind::Broker })
+    }
+
+    fn question(version: i16, topics: usize) -> Question {
+        Question::new(&request(topics), version, &listener("PLAINTEXT"), 1).unwrap()
     }
 
     fn body(len: usize) -> Bytes {
@@ -135,8 +145,7 @@ mod tests {
         assert_eq!(answers.get(&image, &question(13, 1)), Some(body(2000)));
         assert_eq!(answers.get(&image, &question(12, 1)), None);
         assert_eq!(answers.get(&image, &question(13, 2)), None);
-        let others = ListenerInfo { name: "OTHER".into(), kind: ListenerKind::Broker };
-        let elsewhere = Question { listener: Arc::new(others), ..question(13, 1) };
+        let elsewhere = Question { listener: listener("OTHER"), ..question(13, 1) };
         assert_eq!(answers.get(&image, &elsewhere), None);
         let another = Question { controller: 2, ..question(13, 1) };
         assert_eq!(answers.get(&image, &another), None);
@@ -149,21 +158,29 @@ mod tests {
     #[test]
     fn what_is_kept_has_limits() {
         let (answers, image) = (MetadataAnswers::default(), Arc::new(ClusterImage::empty("c")));
-        for version in 0..100 {
-            answers.keep(&image, question(version, 1), &body(BYTES / 10));
+        for topics in 0..100 {
+            answers.keep(&image, question(9, topics), &body(BYTES / 10));
         }
         let kept = answers.kept.lock();
         assert!(kept.bytes <= BYTES && kept.answers.len() == 10);
         assert_eq!(kept.bytes, kept.answers.iter().map(|(_, body)| body.len()).sum::<usize>());
         drop(kept);
-        for version in 0..100 {
-            answers.keep(&image, question(version, 1), &body(SMALLEST));
+        for topics in 0..100 {
+            answers.keep(&image, question(10, topics), &body(SMALLEST));
         }
         assert_eq!(answers.kept.lock().answers.len(), ANSWERS);
-        answers.keep(&image, question(200, 1), &body(BYTES + 1));
-        answers.keep(&image, question(201, TOPICS + 1), &body(SMALLEST));
-        answers.keep(&image, question(202, 1), &body(SMALLEST - 1));
-        assert!((200..203).all(|version| answers.get(&image, &question(version, 1)).is_none()));
-        assert!(answers.get(&image, &question(99, 1)).is_some());
+        answers.keep(&image, question(11, 1), &body(BYTES + 1));
+        answers.keep(&image, question(11, 2), &body(SMALLEST - 1));
+        assert!((1..3).all(|topics| answers.get(&image, &question(11, topics)).is_none()));
+        assert!(answers.get(&image, &question(10, 99)).is_some());
+    }
+
+    /// What a client sends beside its question is part of it, and of its length.
+    #[test]
+    fn a_long_question_is_not_kept() {
+        let tag = RawTaggedField { tag: 77, data: vec![7; 1 << 20].into() };
+        let long = MetadataRequest { unknown_tagged_fields: vec![tag], ..request(1) };
+        assert!(Question::new(&long, 12, &listener("PLAINTEXT"), 1).is_none());
+        assert!(Question::new(&request(LONGEST), 12, &listener("PLAINTEXT"), 1).is_none());
     }
 }
