@@ -73,8 +73,8 @@ fn judge(request: &InitProducerIdRequest, longest_ms: i32) -> Result<(), ErrorCo
         Some(_) if !(1..=longest_ms).contains(&request.transaction_timeout_ms) => {
             Err(ErrorCode::InvalidTransactionTimeout)
         }
-        // No transaction coordinator runs here.
-        Some(_) => Err(ErrorCode::CoordinatorNotAvailable),
+        // No transaction coordinator runs here; another try would change nothing.
+        Some(_) => Err(ErrorCode::UnsupportedVersion),
     }
 }
 
@@ -117,6 +117,6 @@ mod tests {
         assert_eq!(judged("", 1), Err(ErrorCode::InvalidRequest));
         assert_eq!(judged("t", 0), Err(ErrorCode::InvalidTransactionTimeout));
         assert_eq!(judged("t", 900_001), Err(ErrorCode::InvalidTransactionTimeout));
-        assert_eq!(judged("t", 900_000), Err(ErrorCode::CoordinatorNotAvailable));
+        assert_eq!(judged("t", 900_000), Err(ErrorCode::UnsupportedVersion));
     }
 }
