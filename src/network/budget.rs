@@ -107,9 +107,13 @@ impl Lease {
         self.held >= bytes
     }
 
-    /// Where a frame of `size` bytes goes as the lease grows.
-    pub fn room(&self, size: usize) -> io::Result<Room> {
-        self.budget.rooms.take(size)
+    /// Where a frame of `size` bytes goes. If the lease is for less, the room takes
+    /// memory as it is filled and the lease grows.
+    pub fn room(&self, size: usize, is_paid: bool) -> io::Result<Room> {
+        match is_paid {
+            true => self.budget.rooms.take(size),
+            false => self.budget.rooms.promised(size),
+        }
     }
 
     /// Gives everything back.

@@ -136,6 +136,8 @@ impl Connection {
                     if needed > FREE_ROOM {
                         let frame = self.read_large(needed).await?;
                         self.answer(frame).await?;
+                        // That was much for one turn.
+                        tokio::task::yield_now().await;
                     } else {
                         self.read(needed).await?;
                     }
@@ -233,7 +235,9 @@ impl Connection {
     /// Reads the rest of a large frame, which fills `needed` bytes with its size,
     /// within the shared budget.
     async fn read_large(&mut self, needed: usize) -> Result<Bytes, End> {
-        let mut room = self.lease.room(needed)?;
+        let mut end = room_for(needed, self.buffer.len(), self.proven);
+        self.pay(end).await?;
+        let mut room = self.lease.room(needed, end == needed)?;
         room.rest(self.buffer.len()).copy_from_slice(&self.buffer);
         room.advance(self.buffer.len());
         self.buffer = BytesMut::new();
@@ -241,15 +245,9 @@ impl Connection {
         let mut window_began_at = room.len();
         let mut silent = Duration::ZERO;
         while room.len() < needed {
-            let end = room_for(needed, room.len(), self.proven);
-            let charge = end.saturating_sub(FREE_ROOM);
-            if !self.lease.holds(charge) {
-                let waited = tokio::select! {
-                    biased;
-                    waited = self.lease.grow_to(charge) => waited,
-                    () = stopped(&mut self.stopping) => return Err(End::Stopping),
-                };
-                if waited {
+            if room.len() == end {
+                end = room_for(needed, end, self.proven);
+                if self.pay(end).await? {
                     // The time that we made it wait for is not held against it.
                     window_began_at = room.len();
                     window.set(sleep(WINDOW));
@@ -282,6 +280,20 @@ impl Connection {
             }
         }
         Ok(room.freeze().slice(SIZE_BYTES..))
+    }
+
+    /// Has the lease grow to what so many bytes of a frame take; true when that took
+    /// a wait.
+    async fn pay(&mut self, bytes: usize) -> Result<bool, End> {
+        let charge = bytes.saturating_sub(FREE_ROOM);
+        if self.lease.holds(charge) {
+            return Ok(false);
+        }
+        tokio::select! {
+            biased;
+            waited = self.lease.grow_to(charge) => Ok(waited),
+            () = stopped(&mut self.stopping) => Err(End::Stopping),
+        }
     }
 }
 

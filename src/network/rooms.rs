@@ -9,11 +9,11 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use memmap2::{MmapMut, MmapOptions};
+use memmap2::{Advice, MmapMut, MmapOptions};
 use parking_lot::Mutex;
 
-/// Rooms are this large at least, and sizes above it powers of two, so that one fits
-/// many frames.
+/// Rooms are this large at least, and sizes above it powers of two, so that one is used
+/// for many frames.
 const SMALLEST: usize = 128 * 1024;
 
 /// Larger ones are not kept.
@@ -36,19 +36,30 @@ struct Kept {
 }
 
 impl Rooms {
-    /// Room for `size` bytes. It takes memory only as it is filled, so the size may
-    /// be a promise.
+    /// Room for `size` bytes, which takes memory from the beginning.
     pub fn take(self: &Arc<Self>, size: usize) -> io::Result<Room> {
-        let map = match self.kept(size) {
-            Some(map) => map,
-            None => MmapOptions::new().len(rounded(size)).no_reserve_swap().map_anon()?,
-        };
-        Ok(Room { map: Some(map), filled: 0, rooms: Arc::clone(self) })
+        match self.kept(rounded(size)) {
+            Some(map) => Ok(self.room(map)),
+            None => self.promised(size),
+        }
     }
 
-    fn kept(&self, size: usize) -> Option<MmapMut> {
+    /// Room that takes memory only as it is filled: the size may be a promise.
+    pub fn promised(self: &Arc<Self>, size: usize) -> io::Result<Room> {
+        let map = MmapOptions::new().len(rounded(size)).no_reserve_swap().map_anon()?;
+        // With the first byte of a huge page, megabytes would be taken. Where there are
+        // none, this fails and changes nothing.
+        let _ = map.advise(Advice::NoHugePage);
+        Ok(self.room(map))
+    }
+
+    fn room(self: &Arc<Self>, map: MmapMut) -> Room {
+        Room { map: Some(map), filled: 0, rooms: Arc::clone(self) }
+    }
+
+    fn kept(&self, len: usize) -> Option<MmapMut> {
         let mut kept = self.kept.lock();
-        let at = kept.maps.iter().rposition(|map| map.len() >= size)?;
+        let at = kept.maps.iter().rposition(|map| map.len() == len)?;
         let map = kept.maps.remove(at);
         kept.bytes -= map.len();
         Some(map)
@@ -136,15 +147,21 @@ mod tests {
         let first = filled(&rooms, &[1; 200_000]);
         let slice = first.slice(100..);
         drop(first);
-        let second = filled(&rooms, &[2; 300_000]);
+        let second = filled(&rooms, &[2; 250_000]);
         assert!(slice.iter().all(|byte| *byte == 1) && slice.len() == 199_900);
-        assert!(second.iter().all(|byte| *byte == 2) && second.len() == 300_000);
+        assert!(second.iter().all(|byte| *byte == 2) && second.len() == 250_000);
         assert!(rooms.kept.lock().maps.is_empty());
         let place = slice.as_ptr() as usize - 100;
         drop(slice);
         let third = filled(&rooms, &[3; 150_000]);
         assert_eq!(third.as_ptr() as usize, place);
         assert!(third.iter().all(|byte| *byte == 3) && third.len() == 150_000);
+        drop(third);
+        assert_eq!(rooms.kept.lock().maps.len(), 1);
+        // Neither a small frame nor one that may never come takes what was touched.
+        let (small, promised) = (rooms.take(100_000).unwrap(), rooms.promised(200_000).unwrap());
+        assert_eq!(rooms.kept.lock().maps.len(), 1);
+        drop((small, promised));
     }
 
     #[test]
