@@ -78,8 +78,11 @@ pub async fn handle(context: &RequestContext<'_>, request: FetchRequest) -> Fetc
                 out_of_time = within(params.time_left(context), waiter).await.is_none();
             }
             Err(cold) => {
-                // If that fails, the next look meets the same error and tells it.
-                let _ = aside(move || cold.iter().try_for_each(Cold::bring_in)).await;
+                let brought = aside(move || cold.iter().try_for_each(Cold::bring_in)).await;
+                if brought.is_err() {
+                    // The next look waits, meets the same error and tells it.
+                    refusals = 0..0;
+                }
             }
         }
     };

@@ -10,6 +10,8 @@
 use std::io;
 use std::sync::Arc;
 
+use tokio::task::JoinHandle;
+
 use super::disk::DiskFile;
 
 /// One page in so many bytes is looked at to tell whether a range is in memory:
@@ -37,6 +39,7 @@ pub enum IfCold {
 pub struct Cold {
     file: Arc<dyn DiskFile>,
     position: u64,
+    len: usize,
 }
 
 impl IfCold {
@@ -53,7 +56,8 @@ impl IfCold {
                 if error.kind() != io::ErrorKind::WouldBlock {
                     return error;
                 }
-                io::Error::new(error.kind(), Cold { file: Arc::clone(file), position })
+                let (file, len) = (Arc::clone(file), into.len());
+                io::Error::new(error.kind(), Cold { file, position, len })
             }),
         }
     }
@@ -78,10 +82,12 @@ impl Cold {
         error.downcast()
     }
 
-    /// Waits for the disk until the place and what lies around it are in memory.
+    /// Waits for the disk until all that was to be read and what lies around it are
+    /// in memory.
     pub fn bring_in(&self) -> io::Result<()> {
-        let start = self.position - self.position % SURROUNDINGS as u64;
-        bring_in(&*self.file, start, SURROUNDINGS)
+        let before = (self.position % SURROUNDINGS as u64) as usize;
+        let len = (before + self.len).next_multiple_of(SURROUNDINGS);
+        bring_in(&*self.file, self.position - before as u64, len)
     }
 }
 
@@ -114,17 +120,30 @@ pub fn bring_in(file: &dyn DiskFile, position: u64, len: usize) -> io::Result<()
 }
 
 /// Does work that waits for disks on a thread of the runtime that is there for
-/// it. There are few (see [`super::thread`]), and each caller waits for its own,
-/// so that no more work piles up than there are callers.
+/// it. There are few (see [`super::thread`]), and each caller waits for its own;
+/// what has not begun when its caller goes never does, so that no more work piles up
+/// than there are callers.
 pub async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+    let mut task = Abandoned(tokio::task::spawn_blocking(work));
+    (&mut task.0).await.map_err(io::Error::other)?
+}
+
+/// Takes work back from the queue when nobody waits for it any more.
+struct Abandoned<T>(JoinHandle<T>);
+
+impl<T> Drop for Abandoned<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
 
     use super::*;
     use crate::sys::disk::{Disk as _, Open};
@@ -149,8 +168,38 @@ mod tests {
         assert!(!is_in_memory(&*file, SURROUNDINGS as u64, SURROUNDINGS));
         bring_in(&*file, 0, 9 * SURROUNDINGS).unwrap();
         assert!(is_in_memory(&*file, 0, 9 * SURROUNDINGS));
+        disk.evict(Path::new("/d/f"));
+        let border = SURROUNDINGS as u64 - 5;
+        file.read_at(&mut [0; 5], border).unwrap();
+        let read = || IfCold::Refuse.read_exact_at(&file, &mut [0; 10], border);
+        Cold::place(read().unwrap_err()).unwrap().bring_in().unwrap();
+        read().unwrap();
+        bring_in(&*file, 0, 9 * SURROUNDINGS).unwrap();
         let beyond = IfCold::Refuse.read_exact_at(&file, &mut [0; 1], 3 * SURROUNDINGS as u64);
         let error = Cold::place(beyond.unwrap_err()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn work_that_nobody_waits_for_is_not_begun() {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.max_blocking_threads(1).build().unwrap().block_on(async {
+            let (release, held) = mpsc::channel();
+            let first = tokio::spawn(aside(move || held.recv().map_err(io::Error::other)));
+            tokio::task::yield_now().await;
+            let begun = Arc::new(AtomicBool::new(false));
+            let seen = Arc::clone(&begun);
+            let second = tokio::spawn(aside(move || {
+                seen.store(true, Ordering::Release);
+                Ok(())
+            }));
+            tokio::task::yield_now().await;
+            second.abort();
+            assert!(second.await.unwrap_err().is_cancelled());
+            release.send(()).unwrap();
+            first.await.unwrap().unwrap();
+            aside(|| Ok(())).await.unwrap();
+            assert!(!begun.load(Ordering::Acquire));
+        });
     }
 }
