@@ -123,7 +123,14 @@ impl Loader {
         let log_start = self.options.log_start.max(first);
         self.epochs.truncate_from_start(log_start);
         let was_clean = clean && kind == LogKind::Partition;
+        let checkpointed = recovery_point > Offset::ZERO;
         let recovery_point = if was_clean { log_end } else { recovery_point.min(log_end) };
+        let topic_id_file = match topic_id {
+            None => TopicIdFile::Missing,
+            // A sync of records, or a clean stop with some, has made it durable.
+            Some(_) if log_end > first && (was_clean || checkpointed) => TopicIdFile::Durable,
+            Some(_) => TopicIdFile::Noted,
+        };
         let log = Log {
             folder: self.folder,
             config,
@@ -131,12 +138,7 @@ impl Loader {
             clock,
             health,
             rewound,
-            topic_id_file: match topic_id {
-                None => TopicIdFile::Missing,
-                // Where nothing was appended yet.
-                Some(_) if log_end == first => TopicIdFile::Noted,
-                Some(_) => TopicIdFile::Durable,
-            },
+            topic_id_file,
             topic_id: topic_id.or(self.options.topic_id),
             closed: self.segments.into_iter().map(|(base, closed)| (base, closed.into())).collect(),
             active,
@@ -151,7 +153,7 @@ impl Loader {
             rewinds: 0,
             marks: Arc::new(LogMarks::default()),
             settled: was_clean && !self.report.changed_anything(),
-            dir_is_new: self.report.created,
+            dir_is_new: self.report.created || topic_id_file == TopicIdFile::Noted,
             names_synced: 0,
             retired: false,
         };

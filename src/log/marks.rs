@@ -152,7 +152,9 @@ impl LogMarks {
     }
 
     pub(super) fn set_new(&self, new: bool) {
-        self.new.store(new, Ordering::Release);
+        if self.new.swap(new, Ordering::AcqRel) != new {
+            self.changed();
+        }
     }
 
     /// True when files were given up that are still there.
@@ -188,7 +190,7 @@ impl LogMarks {
     pub(super) fn appended(&self, log_end: Offset, bytes: u64) {
         self.log_end.store(log_end.0, Ordering::Release);
         self.size.fetch_add(bytes, Ordering::AcqRel);
-        if self.flush_ms.load(Ordering::Relaxed) < i64::MAX {
+        if self.flush_ms.load(Ordering::Relaxed) < i64::MAX || self.new.load(Ordering::Relaxed) {
             self.changed();
         }
     }

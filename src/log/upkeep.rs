@@ -11,11 +11,16 @@ use super::directory::LogDirectory;
 use super::news::Look;
 use super::store::{LogStore, Owner};
 use super::{Log, LogError, LogMarks};
+use crate::sys::disk::is_exhaustion;
 use crate::types::TopicPartition;
 
 /// Logs of a directory that a stop syncs one by one; when more have something to be
 /// synced, all of the volume is.
 const SYNCED_ONE_BY_ONE: usize = 16;
+
+/// Logs that one look syncs: other work waits meanwhile, and a stop does. The rest is
+/// looked at next time.
+const SYNCED_AT_A_LOOK: usize = 100;
 
 impl LogStore {
     /// Lets go what retention allows: each `log.retention.check.interval.ms`.
@@ -44,7 +49,8 @@ impl LogStore {
     /// Syncs what was rolled, and what `flush.ms` asks for: each second or so.
     /// The locks of logs are not held while the disk works.
     pub fn run_flush(&self) {
-        for name in self.names_to_look_at(Look::Flush, LogMarks::may_need_flush) {
+        let names = self.names_to_look_at(Look::Flush, LogMarks::may_need_flush);
+        for name in names.into_iter().take(SYNCED_AT_A_LOOK) {
             let mut flush = None;
             self.with_log(&name, |log| {
                 let begun = log.flush_due().map(|up_to| log.begin_flush(up_to));
@@ -58,6 +64,10 @@ impl LogStore {
             self.with_log(&name, |log| match &synced {
                 _ if !flush.is_of(log) => {}
                 Ok(()) => log.finish_flush(&flush),
+                // The log is looked at again when there are descriptors once more.
+                Err(error) if is_exhaustion(error) => {
+                    tracing::warn!(partition = %name, %error, "flush failed");
+                }
                 Err(error) => log.health().fail(log.dir(), error),
             });
         }

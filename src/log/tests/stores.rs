@@ -257,6 +257,40 @@ fn the_first_records_are_safe_after_the_next_sync() {
 }
 
 #[test]
+fn a_kill_before_the_first_sync_does_not_make_the_next_one_forget_the_topic() {
+    for seed in 0..30 {
+        let site = Site::new(&["/a"]);
+        let (store, _) = site.loaded();
+        let held = take(&store, 0);
+        fill(&mut held.0.lock(), 3);
+        drop((held, store));
+        site.disk.process_killed();
+        let (store, _) = site.loaded();
+        let held = take(&store, 0);
+        match seed % 2 {
+            0 => store.close_clean(7),
+            _ => held.0.lock().flush(Offset(3)).unwrap(),
+        }
+        drop((held, store));
+        site.disk.power_lost(&Random::from_seed(seed));
+        let (store, report) = site.loaded();
+        assert!(report.unusable.is_empty() && report.strays == 0, "{seed}: {report:?}");
+        assert_eq!(read_all(&take(&store, 0).0.lock()), values(0..3), "{seed}");
+    }
+}
+
+#[test]
+fn an_append_to_a_new_log_is_news() {
+    let site = Site::new(&["/a"]);
+    let (store, _) = site.loaded();
+    let held = take(&store, 0);
+    store.run_flush();
+    fill(&mut held.0.lock(), 3);
+    store.run_flush();
+    assert_eq!(held.0.lock().recovery_point(), Offset(3));
+}
+
+#[test]
 fn a_power_failure_at_any_moment_of_the_stop_breaks_no_promise() {
     // Few logs are synced one by one, many at once.
     for logs in [3, 20] {
