@@ -193,11 +193,18 @@ impl Log {
             .into_iter()
             .partition::<Vec<_>, _>(|doomed| doomed.due <= now);
         self.doomed = waiting;
-        for mut doomed in due {
-            doomed.segment.remove().map_err(|error| self.explain(error))?;
+        let mut due = due.into_iter();
+        let mut removed = Ok(());
+        while let Some(mut doomed) = due.next() {
+            removed = doomed.segment.remove();
+            if removed.is_err() {
+                self.doomed.push(doomed);
+                self.doomed.extend(due);
+                break;
+            }
         }
         self.publish_marks();
-        Ok(())
+        removed.map_err(|error| self.explain(error))
     }
 
     /// Brings the producers back to what they were at `end`.
