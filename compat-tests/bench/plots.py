@@ -38,7 +38,7 @@ def chart(title, ticks, unit, series):
 
 def median_curve(runs, name, what):
     """The median of each percentile over the runs."""
-    curves = [run[name]["curves"][what] for run in runs if name in run]
+    curves = [run[name]["curves"][what] for run in runs if what in run.get(name, {"curves": ()})["curves"]]
     return {str(points[0][0]): statistics.median(value for _, value in points) for points in zip(*curves)}
 
 
@@ -71,7 +71,7 @@ def draw(results, beside):
         drawn.append((title, path))
 
     for scenario, runs in results.items():
-        curves = next(iter(runs[0].values()))["curves"]
+        curves = dict.fromkeys(what for run in runs for seen in run.values() for what in seen["curves"])
         for what in curves:
             # What is read tells of what is acknowledged, too.
             if what.replace(" ack", " end to end") in curves and what.endswith(" ack"):
