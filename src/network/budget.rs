@@ -53,6 +53,12 @@ impl Budget {
         self.state.lock().used
     }
 
+    /// Rooms that wait for their next frame.
+    #[cfg(test)]
+    pub fn rooms_kept(&self) -> usize {
+        self.rooms.kept_now()
+    }
+
     /// True while connections wait for others to give bytes back.
     pub fn is_short(&self) -> bool {
         let state = self.state.lock();

@@ -85,7 +85,7 @@ pub struct Connection {
     budget: Arc<Budget>,
     lease: Lease,
     buffer: BytesMut,
-    /// Size of frames that came whole lately; see [`room_for`].
+    /// Size of frames that came whole lately, or a little more; see [`room_for`].
     proven: usize,
     /// Bytes of requests and large answers since others had their turn.
     stint: usize,
@@ -155,7 +155,9 @@ impl Connection {
             self.flush().await?;
             return Err(End::Stopping);
         }
-        self.proven = frame.len().max(self.proven / 2);
+        // Others of about the same size are to be expected.
+        let whole = SIZE_BYTES + frame.len();
+        self.proven = whole.next_power_of_two().max(self.proven / 2);
         self.stint += frame.len();
         let reply = self.dispatch(frame).await?;
         self.lease.release();

@@ -65,6 +65,11 @@ impl Rooms {
         Some(map)
     }
 
+    #[cfg(test)]
+    pub fn kept_now(&self) -> usize {
+        self.kept.lock().maps.len()
+    }
+
     fn give_back(&self, map: MmapMut) {
         let mut kept = self.kept.lock();
         if map.len() <= LARGEST_KEPT && kept.bytes + map.len() <= KEPT {

@@ -215,6 +215,21 @@ async fn is_closed(mut stream: TcpStream) -> bool {
 }
 
 #[tokio::test]
+async fn large_frames_of_a_connection_follow_each_other_in_one_room() {
+    let server = start();
+    let mut stream = connect(&server).await;
+    for len in [300_000, 310_000, 290_000] {
+        is_answered(&mut stream, &vec![7; len]).await;
+        while server.budget.rooms_kept() == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    // It is read when the answer before has been let go.
+    is_answered(&mut stream, b"small one").await;
+    assert_eq!(server.budget.rooms_kept(), 1);
+}
+
+#[tokio::test]
 async fn answers_come_in_the_order_of_the_requests() {
     let server = start();
     let mut stream = connect(&server).await;
