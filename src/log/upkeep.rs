@@ -49,8 +49,11 @@ impl LogStore {
     /// Syncs what was rolled, and what `flush.ms` asks for: each second or so.
     /// The locks of logs are not held while the disk works.
     pub fn run_flush(&self) {
-        let names = self.names_to_look_at(Look::Flush, LogMarks::may_need_flush);
-        for name in names.into_iter().take(SYNCED_AT_A_LOOK) {
+        let mut left = SYNCED_AT_A_LOOK;
+        for name in self.names_to_look_at(Look::Flush, LogMarks::may_need_flush) {
+            if left == 0 {
+                break;
+            }
             let mut flush = None;
             self.with_log(&name, |log| {
                 let begun = log.flush_due().map(|up_to| log.begin_flush(up_to));
@@ -59,7 +62,9 @@ impl LogStore {
                     Err(error) => tracing::error!(partition = %name, %error, "flush failed"),
                 }
             });
+            // Those that are not due yet do not count, or others would never be.
             let Some(flush) = flush else { continue };
+            left -= 1;
             let synced = flush.run();
             self.with_log(&name, |log| match &synced {
                 _ if !flush.is_of(log) => {}

@@ -291,6 +291,32 @@ fn an_append_to_a_new_log_is_news() {
 }
 
 #[test]
+fn logs_that_are_not_due_do_not_keep_others_from_being_synced() {
+    let site = Site::new(&["/a"]);
+    let (store, _) = site.loaded();
+    let held = (0..120).map(|partition| take(&store, partition)).collect::<Vec<_>>();
+    held.iter().for_each(|held| fill(&mut held.0.lock(), 1));
+    let synced = |to| held.iter().filter(|h| h.0.lock().recovery_point() == Offset(to)).count();
+    store.run_flush();
+    assert!(synced(1) < 120, "a look has a limit");
+    store.run_flush();
+    assert_eq!(synced(1), 120);
+    for held in &held {
+        let config = LogConfig { flush_ms: 1000, ..LogConfig::clone(&small()) };
+        held.0.lock().set_config(Arc::new(config));
+        fill(&mut held.0.lock(), 2);
+    }
+    for at in (0..120).step_by(10) {
+        let mut log = held[at].0.lock();
+        fill(&mut log, 40);
+        let rolled = log.segments().last().unwrap().base();
+        drop(log);
+        store.run_flush();
+        assert_eq!(held[at].0.lock().recovery_point(), rolled);
+    }
+}
+
+#[test]
 fn a_power_failure_at_any_moment_of_the_stop_breaks_no_promise() {
     // Few logs are synced one by one, many at once.
     for logs in [3, 20] {
