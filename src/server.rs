@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
 
 use crate::broker::{Broker, StartError};
 use crate::config::Config;
+use crate::sys::descriptors;
 
 /// Exit code of a start that failed.
 const FAILED: u8 = 1;
@@ -16,7 +16,9 @@ const FAILED: u8 = 1;
 /// Runs a broker until SIGTERM or SIGINT. 0 after a clean stop, 1 when it does
 /// not start or cannot go on.
 pub fn run(config: Config) -> ExitCode {
-    raise_file_limit();
+    if let Err((error, limit)) = descriptors::raise_limit() {
+        warn!("The limit of open files stays at {limit}: {error}");
+    }
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&StartError::Thread(error)),
@@ -58,15 +60,6 @@ async fn serve(config: Config) -> ExitCode {
     };
     broker.stop().await;
     code
-}
-
-/// Connections and logs need many descriptors; what the system grants at most is
-/// taken, as the JVM does for Kafka.
-fn raise_file_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
-        warn!("The limit of open files stays at {:?}: {error}", limit.current);
-    }
 }
 
 fn failed(error: &StartError) -> ExitCode {

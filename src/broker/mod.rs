@@ -49,6 +49,7 @@ use crate::partition::moves::{MoveLimits, Moves};
 use crate::partition::table::{PartitionTable, Surroundings};
 use crate::protocol::apis::ListenerKind;
 use crate::sys::clock::SystemClock;
+use crate::sys::descriptors;
 use crate::sys::random::Random;
 use crate::sys::real_disk::RealDisk;
 use crate::sys::thread::Runtimes;
@@ -84,6 +85,7 @@ impl Broker {
             disk: RealDisk::shared(),
             clock: SystemClock::shared(),
             random: Random::from_system(),
+            descriptors: descriptors::limit(),
         };
         Self::start_on(config, &machine).await
     }

@@ -16,8 +16,8 @@ use crate::sys::disk::Disk;
 use crate::sys::random::Random;
 use crate::types::{BrokerId, TopicId, TopicPartition};
 
-/// Files kept open beyond those in use.
-const OPEN_FILES: usize = 4096;
+/// Most files that are kept open beyond those in use.
+const OPEN_FILES: usize = 32_768;
 
 /// How often it is looked whether a segment was rolled and is to be synced, and
 /// whether deleted files have had their delay.
@@ -31,6 +31,8 @@ pub struct Machine {
     pub clock: Arc<dyn Clock>,
     /// Dice.
     pub random: Random,
+    /// Files and connections that may be open.
+    pub descriptors: usize,
 }
 
 /// Locks the directories and checks whose they are.
@@ -48,7 +50,8 @@ pub fn open(config: &Config, machine: &Machine) -> Result<Arc<LogStore>, StoreEr
         )
         .unwrap_or(1),
         producer_expiration_ms: config.get(keys::PRODUCER_ID_EXPIRATION_MS).into(),
-        open_files: OPEN_FILES,
+        // The other half is for connections.
+        open_files: (machine.descriptors / 2).min(OPEN_FILES),
     };
     LogStore::open(options).map(Arc::new)
 }
