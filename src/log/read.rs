@@ -188,15 +188,15 @@ impl Log {
             }
             // After compaction the offset may be gone, and the next batch be in
             // a later segment.
-            let Some(first) = segment.find(from, if_cold)? else { continue };
+            let Some(first) = segment.place_of(from, if_cold)? else { continue };
             let end = if next_base <= up_to {
                 segment.size()
             } else {
-                let beyond = segment.find(up_to, if_cold)?;
+                let beyond = segment.place_of(up_to, if_cold)?;
                 beyond.map_or_else(|| segment.size(), |at| at.position)
             };
-            let least = if at_least_one_batch { first.header.total_len } else { 0 };
-            let limit = first.position.saturating_add(max_bytes.max(least) as u64);
+            let least = if at_least_one_batch { first.end - first.position } else { 0 };
+            let limit = first.position.saturating_add(least.max(max_bytes as u64));
             let (end, end_offset) = if limit >= end {
                 (end, next_base.min(up_to))
             } else {
@@ -208,7 +208,7 @@ impl Log {
             }
             let len = usize::try_from(end - first.position).unwrap_or(usize::MAX);
             let region = FileSlice { file: segment.file()?, position: first.position, len };
-            let first_offset = first.header.base_offset;
+            let first_offset = first.base_offset;
             return Ok(LogSlice { regions: vec![region], first_offset, end_offset });
         }
         Ok(LogSlice::empty(from))

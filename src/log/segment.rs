@@ -51,6 +51,8 @@ pub struct TimestampAndOffset {
 /// A batch that was or is being appended, as the indexes need to know it.
 #[derive(Clone, Copy, Debug)]
 pub struct Appended {
+    /// First offset in it.
+    pub base_offset: Offset,
     /// Last offset in it.
     pub last_offset: Offset,
     /// Largest timestamp in it.
@@ -62,10 +64,31 @@ pub struct Appended {
 impl From<&BatchHeader> for Appended {
     fn from(header: &BatchHeader) -> Self {
         Self {
+            base_offset: header.base_offset,
             last_offset: header.last_offset(),
             max_timestamp: header.max_timestamp,
             len: header.total_len as u64,
         }
+    }
+}
+
+/// Where a batch is, and its offsets: what readers need to know of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Bytes before it.
+    pub position: u64,
+    /// Bytes up to its end.
+    pub end: u64,
+    /// Its first offset.
+    pub base_offset: Offset,
+    /// Its last offset.
+    pub last_offset: Offset,
+}
+
+impl From<BatchAt> for Place {
+    fn from(at: BatchAt) -> Self {
+        let (base_offset, last_offset) = (at.header.base_offset, at.header.last_offset());
+        Self { position: at.position, end: at.end(), base_offset, last_offset }
     }
 }
 
@@ -102,6 +125,9 @@ pub struct Segment {
     /// time index when first needed.
     largest: OnceLock<TimestampOffset>,
     bytes_since_entry: u64,
+    /// The batch appended last: who follows the log's end asks for no other, and it is
+    /// found without a look into the file.
+    newest: Option<Place>,
     /// Largest timestamp of the first batch, which time-based rolling counts from.
     first_timestamp: OnceLock<Timestamp>,
     created: Timestamp,
@@ -124,6 +150,7 @@ impl Segment {
             aborted: TransactionIndex::new(folder, base, files.txn_index.unwrap_or(0)),
             largest: OnceLock::new(),
             bytes_since_entry: 0,
+            newest: None,
             first_timestamp: OnceLock::new(),
             created: now,
             // Nothing has entries in it before it has batches.
@@ -297,14 +324,10 @@ impl Segment {
             file.set_len(self.size)?;
             return Err(error);
         }
-        for batch in batches {
-            self.note(&batch, rules)?;
-            self.size += batch.len;
-        }
-        Ok(())
+        batches.into_iter().try_for_each(|batch| self.note(&batch, rules))
     }
 
-    /// Brings indexes and timestamps up to a batch that starts at `size`.
+    /// Brings size, indexes and timestamps up to the next batch in the file.
     fn note(&mut self, batch: &Appended, rules: &IndexRules) -> io::Result<()> {
         if self.size == 0 {
             self.first_timestamp = OnceLock::from(batch.max_timestamp);
@@ -321,6 +344,10 @@ impl Segment {
             self.bytes_since_entry = 0;
         }
         self.bytes_since_entry += batch.len;
+        let (position, end) = (self.size, self.size + batch.len);
+        let Appended { base_offset, last_offset, .. } = *batch;
+        self.newest = Some(Place { position, end, base_offset, last_offset });
+        self.size = end;
         Ok(())
     }
 
@@ -358,6 +385,15 @@ impl Segment {
     }
 
     // ── finding ─────────────────────────────────────────────────────────────
+
+    /// Where the first batch is that ends at `target` or later.
+    pub fn place_of(&self, target: Offset, if_cold: IfCold) -> io::Result<Option<Place>> {
+        let holds = |place: &Place| place.base_offset <= target && target <= place.last_offset;
+        match self.newest.filter(holds) {
+            Some(place) => Ok(Some(place)),
+            None => Ok(self.find(target, if_cold)?.map(Place::from)),
+        }
+    }
 
     /// The first batch that ends at `target` or later.
     pub fn find(&self, target: Offset, if_cold: IfCold) -> io::Result<Option<BatchAt>> {
@@ -443,24 +479,24 @@ impl Segment {
     /// where `first` begins when there is none. With the offset of what comes next.
     pub fn whole_batches(
         &self,
-        first: &BatchAt,
+        first: &Place,
         limit: u64,
         if_cold: IfCold,
     ) -> io::Result<(u64, Option<Offset>)> {
-        if first.end() > limit {
-            return Ok((first.position, Some(first.header.base_offset)));
+        if first.end > limit {
+            return Ok((first.position, Some(first.base_offset)));
         }
-        if limit - first.end() > NEAR {
+        if limit - first.end > NEAR {
             let entry = self.offsets.lookup_position(limit, if_cold)?;
-            if entry.position > first.end()
+            if entry.position > first.end
                 && let Some(found) = self.last_before(limit, entry, if_cold)?
             {
                 return Ok(found);
             }
         }
-        let start = OffsetPosition { offset: Offset(i64::MAX), position: first.end() };
+        let start = OffsetPosition { offset: Offset(i64::MAX), position: first.end };
         let found = self.last_before(limit, start, if_cold)?;
-        Ok(found.unwrap_or_else(|| (first.end(), Some(first.header.next_offset()))))
+        Ok(found.unwrap_or_else(|| (first.end, Some(first.last_offset + 1))))
     }
 
     /// Where the last batch ends, from `start` on, that lies wholly before `limit`, and
@@ -621,6 +657,7 @@ impl Segment {
         let cut = self.size - at.position;
         self.log.existing()?.set_len(at.position)?;
         self.size = at.position;
+        self.newest = None;
         self.offsets.truncate_to(offset)?;
         self.times.truncate_to(offset)?;
         self.aborted.truncate_to(offset)?;
@@ -660,6 +697,7 @@ impl Segment {
             OnceLock::from(TimestampOffset { timestamp: Timestamp::NONE, offset: self.base });
         self.first_timestamp = OnceLock::new();
         self.bytes_since_entry = 0;
+        self.newest = None;
         self.size = 0;
         Ok(())
     }
@@ -667,10 +705,7 @@ impl Segment {
     /// The next sound batch during a rebuild; the caller has seen that its offsets
     /// are in order and [`Self::fits`] the last of them.
     pub fn rebuild_with(&mut self, header: &BatchHeader, rules: &IndexRules) -> io::Result<()> {
-        let batch = Appended::from(header);
-        self.note(&batch, rules)?;
-        self.size += batch.len;
-        Ok(())
+        self.note(&Appended::from(header), rules)
     }
 
     /// True when the indexes can tell this offset.

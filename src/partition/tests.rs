@@ -462,6 +462,7 @@ fn a_read_that_may_not_wait_leaves_the_partition_to_others_while_the_disk_is_slo
     let partition = partition_on(&disk, LogConfig::default());
     partition.lead_or_follow(&news(1, 5, &[1], &[1])).unwrap();
     append(&partition, 3);
+    append(&partition, 1);
     let expected = partition.read(&CONSUMER, &at(0), ALL).unwrap().slice.unwrap();
     disk.evict(Path::new("/data/t-0/00000000000000000000.log"));
     disk.stall();
@@ -473,6 +474,6 @@ fn a_read_that_may_not_wait_leaves_the_partition_to_others_while_the_disk_is_slo
     disk.resume();
     cold.bring_in().unwrap();
     let slice = partition.read(&CONSUMER, &at(0), limits).unwrap().slice.unwrap();
-    assert_eq!((slice.first_offset, slice.end_offset), (Offset(0), Offset(5)));
+    assert_eq!((slice.first_offset, slice.end_offset), (Offset(0), Offset(6)));
     assert!(slice.read().unwrap().starts_with(&expected.read().unwrap()));
 }

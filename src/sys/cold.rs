@@ -92,7 +92,7 @@ impl Cold {
 }
 
 /// False when bytes of the range have to be read from the disk. It looks at samples
-/// only, and not at the front: whoever asks has read what lies just there or before.
+/// only, and not at the front: whoever asks has read or just written what lies there.
 pub fn is_in_memory(file: &dyn DiskFile, position: u64, len: usize) -> bool {
     let ends = (SAMPLE..len).step_by(SAMPLE).chain([len]);
     let mut samples = ends.map(|end| position + end.saturating_sub(1) as u64);

@@ -357,6 +357,35 @@ fn a_disk_that_cannot_be_written_still_serves_reads() {
 }
 
 #[test]
+fn the_newest_batch_is_found_without_a_look_into_the_file() {
+    let bench = Bench::new(LogConfig::default());
+    let (mut log, _) = bench.open();
+    append(&mut log, batch(&["a", "b"])).unwrap();
+    append(&mut log, batch(&["c", "d"])).unwrap();
+    let find = |log: &Log, from| {
+        let slice = log.read(Offset(from), log.log_end_offset(), 1000, true)?;
+        Ok::<_, ReadError>((slice.first_offset.0, slice.end_offset.0))
+    };
+    let texts = |log: &Log, from| {
+        read_from(log, Offset(from)).into_iter().map(|(_, text)| text).collect::<Vec<_>>()
+    };
+    bench.disk.break_with(Fault::stop(0));
+    assert_eq!(find(&log, 2).unwrap(), (2, 4));
+    assert_eq!(find(&log, 3).unwrap(), (2, 4));
+    assert!(find(&log, 1).is_err());
+    bench.disk.heal();
+    // What is cut off is not remembered, and what takes its place is.
+    let (mut log, _) = bench.open();
+    append(&mut log, batch(&["e"])).unwrap();
+    log.truncate_to(Offset(4)).unwrap();
+    assert_eq!(find(&log, 3).unwrap(), (2, 4));
+    assert_eq!(texts(&log, 2), ["c", "d"]);
+    append(&mut log, batch(&["f", "g"])).unwrap();
+    assert_eq!(find(&log, 4).unwrap(), (4, 6));
+    assert_eq!(texts(&log, 4), ["f", "g"]);
+}
+
+#[test]
 fn the_machines_disk_does_what_the_one_in_memory_does() {
     let machine = tempfile::tempdir().unwrap();
     let bench = Bench::small();
