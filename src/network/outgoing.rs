@@ -26,9 +26,9 @@ const SMALL_REGION: usize = 16 * 1024;
 /// ranges for one system call. No answer takes more memory than this for them.
 const PIECE: usize = 64 * 1024;
 
-/// Most of a file that one call sends, so that one reader with a large window
-/// does not keep the thread for itself.
-const STRIDE: usize = 1024 * 1024;
+/// Most of a file that is sent before other connections have their turn: one reader
+/// with a large window, which catches up, shall not keep the thread for itself.
+pub(super) const STRIDE: usize = 128 * 1024;
 
 /// Answers that are not yet in the socket's buffer, in order.
 #[derive(Debug, Default)]
@@ -54,6 +54,7 @@ impl Outgoing {
 
     /// Sends everything. Fails when the peer takes nothing for `patience`.
     pub async fn flush(&mut self, stream: &TcpStream, patience: Duration) -> io::Result<()> {
+        let mut unyielded = 0;
         while let Some(front) = self.chunks.front() {
             if front.is_empty() {
                 self.chunks.pop_front();
@@ -71,7 +72,11 @@ impl Outgoing {
                 Ok(sent) => {
                     self.advance(sent);
                     // A reader that takes everything shall not keep the thread.
-                    tokio::task::consume_budget().await;
+                    unyielded += sent;
+                    if unyielded >= STRIDE {
+                        unyielded = 0;
+                        tokio::task::yield_now().await;
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -17,6 +17,7 @@ use crate::sys::cold;
 use crate::sys::disk::{Disk, DiskFile, Open};
 use crate::sys::memory_disk::MemoryDisk;
 use crate::sys::real_disk::RealDisk;
+use crate::sys::thread::{self, Priority};
 
 /// Sixty-four megabytes are enough for one promised frame of ninety.
 const BUDGET: usize = 64 << 20;
@@ -212,6 +213,63 @@ async fn is_answered(stream: &mut TcpStream, body: &[u8]) {
 async fn is_closed(mut stream: TcpStream) -> bool {
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).await.map_or(true, |count| count == 0)
+}
+
+/// A file of zeros without a descriptor, that notes how much is read of it at a stretch.
+#[derive(Debug, Default)]
+struct Stretches {
+    now: AtomicUsize,
+    longest: AtomicUsize,
+}
+
+impl RegionFile for Stretches {
+    fn read_at(&self, into: &mut [u8], _: u64) -> std::io::Result<usize> {
+        let stretch = self.now.fetch_add(into.len(), Ordering::SeqCst) + into.len();
+        self.longest.fetch_max(stretch, Ordering::SeqCst);
+        Ok(into.len())
+    }
+    fn try_read_at(&self, into: &mut [u8], position: u64) -> std::io::Result<usize> {
+        self.read_at(into, position)
+    }
+    fn is_in_memory(&self, _: u64, _: usize) -> bool {
+        true
+    }
+    fn bring_in(&self, _: u64, _: usize) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+#[tokio::test]
+async fn others_have_their_turns_while_a_large_answer_goes_out() {
+    const LEN: usize = 16 << 20;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (stream, _) = listener.accept().await.unwrap();
+    let (done, taken) = std::sync::mpsc::channel();
+    let take = move || done.send(std::io::copy(&mut peer, &mut std::io::sink()).unwrap()).unwrap();
+    let reader = thread::spawn("peer", Priority::Normal, take).unwrap();
+    let file = Arc::new(Stretches::default());
+    let mut outgoing = outgoing::Outgoing::default();
+    outgoing.push(vec![Chunk::Region(Region { file: file.clone(), position: 0, len: LEN })]);
+    let others = async {
+        loop {
+            file.now.store(0, Ordering::SeqCst);
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        sent = outgoing.flush(&stream, IDLE) => sent.unwrap(),
+        () = others => {}
+    }
+    drop(stream);
+    reader.join().unwrap();
+    assert_eq!(taken.recv().unwrap(), LEN as u64);
+    let longest = file.longest.load(Ordering::SeqCst);
+    assert!(longest <= outgoing::STRIDE + (64 << 10), "{longest}");
 }
 
 #[tokio::test]
