@@ -148,10 +148,11 @@ def s6_catch_up(run):
     gigabytes = 4 if run.long else 0.5
     rate, records = 500, 64
     run.produce("s6-old", rate * 4, records * 4, 1000, seconds=gigabytes * 1e9 / (rate * records * 16 * 1000))
+    # Before both, so that neither waits for the disk to take what is old.
+    forget(run.broker.data, "s6-old-*")
     tail = ("tail", "--rate", 1250, "--records", 16, "--size", 1000)
     figures = run.latency("alone", *tail, "--topic", "s6-alone")
-    forget(run.broker.data, "s6-old-*")
-    said, _ = run.generate(*tail, "--topic", "s6-beside", "--seconds", 60, "--warm-up", 1, "--beside", "s6-old", "--beside-partitions", PARTITIONS)
+    said, _ = run.generate(*tail, "--topic", "s6-beside", "--seconds", 60, "--warm-up", 5, "--beside", "s6-old", "--beside-partitions", PARTITIONS)
     figures |= run.percentiles("beside", said)
     return {name: value for name, value in figures.items() if "ack" not in name} | {
         "catching up, MB/s": said["beside_bytes"] / said["beside_seconds"] / 1e6}

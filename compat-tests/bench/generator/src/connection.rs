@@ -35,12 +35,17 @@ pub fn body<R: Message>(version: i16, frame: Bytes) -> Result<R, String> {
     R::decode(&mut reader, version).map_err(failed)
 }
 
+/// Bytes that are received at once, so that who reads much on one connection still
+/// looks at the others in time.
+const STRIDE: usize = 128 << 10;
+
 /// A connection: what goes out, what has come in, what is under way.
 pub struct Connection {
     stream: TcpStream,
     out: Vec<u8>,
     sent: usize,
     buffer: BytesMut,
+    stride: Vec<u8>,
     sequence: i32,
     /// When the requests under way were due, in nanoseconds, the oldest first.
     pub under_way: VecDeque<u64>,
@@ -56,7 +61,8 @@ impl Connection {
             stream,
             out: Vec::new(),
             sent: 0,
-            buffer: BytesMut::with_capacity(1 << 16),
+            buffer: BytesMut::new(),
+            stride: vec![0; STRIDE],
             sequence: 0,
             under_way: VecDeque::new(),
         })
@@ -98,10 +104,10 @@ impl Connection {
             Some(size) => u32::from_be_bytes(size) as usize + 4,
             None => 4,
         };
-        let filled = self.buffer.len();
-        self.buffer.resize(needed.max(filled + (1 << 16)), 0);
-        let read = self.stream.read(&mut self.buffer[filled..]);
-        self.buffer.truncate(filled + *read.as_ref().unwrap_or(&0));
+        // Room for the whole answer at once, and for the beginning of the next.
+        self.buffer.reserve((needed + STRIDE).saturating_sub(self.buffer.len()));
+        let read = self.stream.read(&mut self.stride);
+        self.buffer.extend_from_slice(&self.stride[..*read.as_ref().unwrap_or(&0)]);
         match read {
             Ok(0) => Err("the broker closed a connection".to_owned()),
             Ok(_) => Ok(self.take()),
