@@ -69,20 +69,22 @@ class Run:
 
 
 def s1_produce_and_consume_100_bytes(run):
-    """Batches as large as librdkafka makes them when there is much to send."""
+    """Records of 100 bytes in batches as large as librdkafka makes them when there is much to send, at 128 MB/s; then all is read."""
     return run.bulk("s1", 800, 1600, 100)
 
 
 def s2_produce_and_consume_1_kilobyte(run):
+    """The same with records of 1,000 bytes, at 250 MB/s."""
     return run.bulk("s2", 500, 500, 1000)
 
 
 def s2_small(run):
-    """Batches of 16 KB, as the Java producer makes them by default."""
+    """The same in batches of 16 KB, as the Java producer makes them by default, at 80 MB/s."""
     return run.bulk("s2small", 5000, 16, 1000)
 
 
 def s2_gzip(run):
+    """The same as s2, compressed; gigabytes and rate are those of the plain records."""
     figures = run.bulk("s2gzip", 500, 500, 1000, "--gzip")
     return {name: value for name, value in figures.items() if name.startswith("produce")}
 
@@ -126,10 +128,12 @@ def s3_kafka_tools(run):
 
 
 def s3_librdkafka(run):
+    """librdkafka's producer and consumer, by confluent-kafka: a million records of 1,000 bytes."""
     return clients(run, "librdkafka")
 
 
 def s4_latency(run):
+    """An open loop on one connection: from when a request was due to its answer, and from producer to consumer."""
     figures = run.latency("10,000 requests/s", "requests", "produce", "--topic", "s4", "--rate", 10_000, "--depth", 64)
     figures |= run.latency("1,000/s", "tail", "--topic", "s4-tail", "--rate", 1000, "--size", 1000)
     return figures | run.latency("20,000 records/s", "tail", "--topic", "s4-more", "--rate", 1250, "--records", 16, "--size", 1000)
@@ -176,6 +180,7 @@ def s7_idle_connections(run):
 
 
 def s8_small_requests(run):
+    """How many requests are answered when each connection sends its next one after the answer, or eight at a time."""
     figures = {}
     for kind in ("produce", "fetch", "metadata", "api-versions"):
         seconds = ("--seconds", run.seconds, "--warm-up", max(1, run.warm_up))
@@ -240,6 +245,7 @@ def s10_wide_fetch(run):
 
 
 def s11_groups(run):
+    """A thousand groups that beat and commit; a group of a thousand members; a million commits loaded by a new start."""
     wire.create_topic(run.broker.address, groups.TOPIC, 100)
     return (groups.live(run.broker, 1000 if run.long else 200, max(10, run.seconds)) | groups.storm(run.broker, 1000 if run.long else 100)
             | groups.reload(run.broker, 1_000_000 if run.long else 100_000))
