@@ -6,16 +6,16 @@
 //! keeps the files opened last alive. One that falls out is closed once nobody
 //! reads it, and opened again by the next who asks.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
 use super::file_names::{FileKind, Phase, SegmentFile};
-use crate::sys::disk::{Disk, DiskFile, Open};
+use crate::sys::disk::{Disk, DiskFile, Open, is_exhaustion};
 use crate::types::Offset;
 
 /// The disk, and the files on it that are kept open. Shared by many logs.
@@ -23,7 +23,14 @@ use crate::types::Offset;
 pub struct OpenFiles {
     disk: Arc<dyn Disk>,
     capacity: usize,
-    kept: Mutex<VecDeque<Arc<dyn DiskFile>>>,
+    kept: Mutex<Kept>,
+}
+
+/// Files that are kept open, in the order in which they were opened.
+#[derive(Debug, Default)]
+struct Kept {
+    files: BTreeMap<u64, Arc<dyn DiskFile>>,
+    next: u64,
 }
 
 impl OpenFiles {
@@ -37,13 +44,40 @@ impl OpenFiles {
         &self.disk
     }
 
-    fn keep(&self, file: Arc<dyn DiskFile>) {
+    /// Opens a file. When descriptors have run out, some of those kept are closed for it.
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
+        match self.disk.open(path, how) {
+            Err(error) if is_exhaustion(&error) && self.let_go() => self.disk.open(path, how),
+            other => other,
+        }
+    }
+
+    /// Lets go of the half that was opened first; false when there is none.
+    fn let_go(&self) -> bool {
+        let oldest: Vec<_> = {
+            let files = &mut self.kept.lock().files;
+            let half = files.len().div_ceil(2);
+            std::iter::from_fn(|| files.pop_first()).take(half).collect()
+        };
+        !oldest.is_empty()
+    }
+
+    /// Keeps a file, and gives back the number to forget it by, with a file that is
+    /// kept no more: closing it may take a while, and wants no lock.
+    fn keep(&self, file: Arc<dyn DiskFile>) -> (u64, Option<Arc<dyn DiskFile>>) {
         let mut kept = self.kept.lock();
-        let oldest = if kept.len() >= self.capacity { kept.pop_front() } else { None };
-        kept.push_back(file);
-        drop(kept);
-        // Closing may take a while and needs no lock.
-        drop(oldest);
+        let full = kept.files.len() >= self.capacity;
+        let oldest = if full { kept.files.pop_first() } else { None };
+        let number = kept.next;
+        kept.next += 1;
+        kept.files.insert(number, file);
+        (number, oldest.map(|(_, file)| file))
+    }
+
+    /// Keeps a file no longer: it is gone, and its space with it once nobody reads it.
+    fn forget(&self, number: u64) {
+        let file = self.kept.lock().files.remove(&number);
+        drop(file);
     }
 }
 
@@ -85,7 +119,8 @@ pub struct FileSlot {
     base: Offset,
     kind: FileKind,
     phase: Phase,
-    open: Mutex<Option<Weak<dyn DiskFile>>>,
+    /// The file when it was opened last, and by which number it is kept.
+    open: Mutex<Option<(u64, Weak<dyn DiskFile>)>>,
 }
 
 impl FileSlot {
@@ -126,26 +161,27 @@ impl FileSlot {
 
     /// Creates the file, which must not be there, and lets go of it.
     pub fn create_new(&self) -> io::Result<()> {
-        self.folder.changed(self.disk().open(&self.path(), Open::CreateNew)).map(drop)
+        self.folder.changed(self.folder.files.open(&self.path(), Open::CreateNew)).map(drop)
     }
 
     fn get(&self, how: Open) -> io::Result<Arc<dyn DiskFile>> {
         let mut open = self.open.lock();
-        if let Some(file) = open.as_ref().and_then(Weak::upgrade) {
+        if let Some(file) = open.as_ref().and_then(|(_, file)| file.upgrade()) {
             return Ok(file);
         }
         let path = self.path();
-        let opened = self.disk().open(&path, how);
+        let opened = self.folder.files.open(&path, how);
         let file = match if how == Open::Create { self.folder.changed(opened) } else { opened } {
             // What may only be read can still be served.
             Err(error) if how == Open::Write && is_write_refused(&error) => {
-                self.disk().open(&path, Open::Read)?
+                self.folder.files.open(&path, Open::Read)?
             }
             other => other?,
         };
-        *open = Some(Arc::downgrade(&file));
+        let (number, oldest) = self.folder.files.keep(file.clone());
+        *open = Some((number, Arc::downgrade(&file)));
         drop(open);
-        self.folder.files.keep(file.clone());
+        drop(oldest);
         Ok(file)
     }
 
@@ -161,7 +197,10 @@ impl FileSlot {
 
     /// Removes the file; nothing happens when there is none.
     pub fn remove(&self) -> io::Result<()> {
-        *self.open.lock() = None;
+        let open = self.open.lock().take();
+        if let Some((number, _)) = open {
+            self.folder.files.forget(number);
+        }
         match self.folder.changed(self.disk().remove_file(&self.path())) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
@@ -169,8 +208,56 @@ impl FileSlot {
     }
 }
 
+impl Drop for FileSlot {
+    fn drop(&mut self) {
+        if let Some((number, _)) = *self.open.get_mut() {
+            self.folder.files.forget(number);
+        }
+    }
+}
+
 fn is_write_refused(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::memory_disk::MemoryDisk;
+
+    #[test]
+    fn what_is_removed_or_given_up_is_not_kept_open() {
+        let disk = MemoryDisk::new();
+        let folder = testing::folder(&disk);
+        let slot = |base| FileSlot::new(&folder, Offset(base), FileKind::Log);
+        let (removed, given_up) = (slot(1), slot(2));
+        let files = [&removed, &given_up].map(|slot| Arc::downgrade(&slot.created().unwrap()));
+        assert!(files.iter().all(|file| file.upgrade().is_some()));
+        removed.remove().unwrap();
+        drop(given_up);
+        assert!(files.iter().all(|file| file.upgrade().is_none()));
+        // A file that was opened twice is kept by its last number.
+        let again = slot(3);
+        let first = Arc::downgrade(&again.created().unwrap());
+        let (other, another) = (slot(4), slot(5));
+        assert!(other.created().is_ok() && another.created().is_ok());
+        assert!(first.upgrade().is_none());
+        let second = Arc::downgrade(&again.existing().unwrap());
+        again.remove().unwrap();
+        assert!(second.upgrade().is_none());
+    }
+
+    #[test]
+    fn files_kept_open_are_closed_when_descriptors_run_out() {
+        let disk = MemoryDisk::new();
+        let folder = testing::folder(&disk);
+        let slot = |base| FileSlot::new(&folder, Offset(base), FileKind::Log);
+        let (first, second) = (slot(1), slot(2));
+        let file = Arc::downgrade(&first.created().unwrap());
+        disk.allow_open(1);
+        assert!(second.created().is_ok());
+        assert!(file.upgrade().is_none());
+    }
 }
 
 #[cfg(test)]

@@ -85,6 +85,9 @@ struct Volume {
     /// Reads that had to wait until it is not.
     waits: usize,
     locks: Vec<PathBuf>,
+    /// Each open file has one.
+    open: Arc<()>,
+    most_open: Option<usize>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -124,6 +127,11 @@ impl MemoryDisk {
     /// Lets something go wrong from some operation on.
     pub fn break_with(&self, fault: Fault) {
         self.volume.lock().fault = Some(fault);
+    }
+
+    /// Descriptors run out when so many files are open.
+    pub fn allow_open(&self, most: usize) {
+        self.volume.lock().most_open = Some(most);
     }
 
     /// Ends the fault; what it did stays done.
@@ -309,6 +317,10 @@ impl Disk for MemoryDisk {
         let path = normal(path);
         let mut volume = self.volume.lock();
         volume.look(&path)?;
+        let open = volume.open.clone();
+        if volume.most_open.is_some_and(|most| Arc::strong_count(&open) - 2 >= most) {
+            return Err(rustix::io::Errno::MFILE.into());
+        }
         let contents = match (volume.file(&path), how) {
             (Ok(_), Open::CreateNew) => return Err(io::ErrorKind::AlreadyExists.into()),
             (Ok(contents), how) => {
@@ -329,7 +341,7 @@ impl Disk for MemoryDisk {
         };
         let writable = how != Open::Read;
         let (volume, resumed) = (self.volume.clone(), self.resumed.clone());
-        Ok(Arc::new(MemoryFile { volume, resumed, path, contents, writable }))
+        Ok(Arc::new(MemoryFile { volume, resumed, path, contents, writable, _open: open }))
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
@@ -474,6 +486,7 @@ struct MemoryFile {
     path: PathBuf,
     contents: Arc<Mutex<Contents>>,
     writable: bool,
+    _open: Arc<()>,
 }
 
 impl MemoryFile {
