@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use tracing::warn;
 
 use super::StartError;
+use super::storage::open_files;
 use crate::cluster;
 use crate::config::listeners::{Endpoint, SecurityProtocol, parse_ip_overrides};
 use crate::config::{Config, Key, keys};
@@ -78,7 +79,12 @@ pub fn registered(endpoint: &Endpoint) -> cluster::Endpoint {
 }
 
 /// What the connections of all listeners share.
-pub fn shared(config: &Config, dispatcher: Arc<Dispatcher>, runtimes: Vec<Handle>) -> Arc<Shared> {
+pub fn shared(
+    config: &Config,
+    descriptors: usize,
+    dispatcher: Arc<Dispatcher>,
+    runtimes: Vec<Handle>,
+) -> Arc<Shared> {
     let max_idle = match config.get(keys::CONNECTIONS_MAX_IDLE_MS) {
         millis @ 0.. => Duration::from_millis(millis.unsigned_abs()).min(NEVER),
         _ => NEVER,
@@ -92,20 +98,22 @@ pub fn shared(config: &Config, dispatcher: Arc<Dispatcher>, runtimes: Vec<Handle
     Arc::new(Shared {
         dispatcher,
         settings: Arc::new(ConnectionSettings { max_frame: unsigned(max_frame), max_idle }),
-        admissions: Admissions::new(limits(config)),
+        admissions: Admissions::new(limits(config, descriptors)),
         budget: Budget::new(budget, frames),
         runtimes,
         next_id: 0.into(),
     })
 }
 
-/// The limits of connections in force now.
-pub fn limits(config: &Config) -> ConnectionLimits {
+/// The limits of connections in force now. Of the descriptors some are left for files:
+/// those that logs keep open, and some for what is opened for a moment.
+pub fn limits(config: &Config, descriptors: usize) -> ConnectionLimits {
+    let for_files = open_files(descriptors) + descriptors / 16;
     let text = config.get(keys::MAX_CONNECTIONS_PER_IP_OVERRIDES);
     // The text was checked when the settings were read.
     let overrides = parse_ip_overrides(&text).unwrap_or_default();
     ConnectionLimits {
-        total: unsigned(config.get(keys::MAX_CONNECTIONS)),
+        total: unsigned(config.get(keys::MAX_CONNECTIONS)).min(descriptors - for_files),
         listeners: of_listeners(config),
         per_ip: unsigned(config.get(keys::MAX_CONNECTIONS_PER_IP)),
         overrides: resolved(&overrides),

@@ -121,9 +121,10 @@ impl Broker {
 
         let moves = moves(&settings, machine, &store, &controller, &runtimes);
         let parts = Arc::new(parts(&settings, &store, &controller, &image, moves, machine));
-        let shared = listeners::shared(&settings.current(), dispatcher(&parts), runtimes.handles());
+        let (answers, handles) = (dispatcher(&parts), runtimes.handles());
+        let shared = listeners::shared(&settings.current(), machine.descriptors, answers, handles);
         let controllers = serve(controllers, &shared)?;
-        let follower = follow(&parts, &shared.admissions, &runtimes)?;
+        let follower = follow(&parts, machine.descriptors, &shared.admissions, &runtimes)?;
         let lifecycle =
             register(&parts, &store, &told_clients, &follower, &failure, &runtimes).await?;
         lifecycle.wish(Wish::Serve);
@@ -303,6 +304,7 @@ fn serve(listeners: Vec<Listener>, shared: &Arc<Shared>) -> Result<Vec<Serving>,
 
 fn follow(
     parts: &Arc<BrokerParts>,
+    descriptors: usize,
     admissions: &Arc<Admissions>,
     runtimes: &Runtimes,
 ) -> Result<Follower, StartError> {
@@ -311,7 +313,7 @@ fn follow(
     let apply = move |delta: &ClusterDelta, image: &ClusterImage| {
         let _tasks_go_there = runtime.enter();
         if apply_settings(&following.config, following.node_id, delta, image) {
-            admissions.set_limits(listeners::limits(&following.config.current()));
+            admissions.set_limits(listeners::limits(&following.config.current(), descriptors));
         }
         following.partitions.apply(delta, image);
         for change in &delta.changed_partitions {

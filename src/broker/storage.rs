@@ -19,6 +19,11 @@ use crate::types::{BrokerId, TopicId, TopicPartition};
 /// Most files that are kept open beyond those in use.
 const OPEN_FILES: usize = 32_768;
 
+/// Files that are kept open beyond those in use, where so many descriptors may be.
+pub fn open_files(descriptors: usize) -> usize {
+    (descriptors / 2).min(OPEN_FILES)
+}
+
 /// How often it is looked whether a segment was rolled and is to be synced, and
 /// whether deleted files have had their delay.
 const TIDYING: Duration = Duration::from_secs(3);
@@ -50,8 +55,7 @@ pub fn open(config: &Config, machine: &Machine) -> Result<Arc<LogStore>, StoreEr
         )
         .unwrap_or(1),
         producer_expiration_ms: config.get(keys::PRODUCER_ID_EXPIRATION_MS).into(),
-        // The other half is for connections.
-        open_files: (machine.descriptors / 2).min(OPEN_FILES),
+        open_files: open_files(machine.descriptors),
     };
     LogStore::open(options).map(Arc::new)
 }

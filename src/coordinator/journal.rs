@@ -113,6 +113,7 @@ impl Journal for GroupJournal {
                     Some(Refusal::Unwritable)
                 }
                 NotEnoughReplicas { .. } => Some(Refusal::Unavailable),
+                error if error.passes() => Some(Refusal::Unavailable),
                 _ => None,
             },
         }

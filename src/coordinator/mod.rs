@@ -12,10 +12,11 @@ mod load;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 use uuid::Uuid;
 
 use self::group::command::{Answer, Command, Listing};
@@ -26,8 +27,12 @@ use crate::partition::table::PartitionTable;
 use crate::partition::{Partition, PartitionError};
 use crate::protocol::ErrorCode;
 use crate::replicated::{Handle, Now, Runtime};
-use crate::sys::clock::Clock;
+use crate::sys::clock::{Clock, sleep};
 use crate::types::{BrokerId, LeaderEpoch, Offset};
+
+/// Before a shard that could not be loaded for want of descriptors or memory is loaded
+/// again.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// The topic that keeps groups and their offsets.
 pub const GROUP_TOPIC: &str = "__consumer_offsets";
@@ -101,7 +106,20 @@ impl GroupCoordinator {
         let (config, clock) = (self.shared.config.clone(), self.shared.clock.clone());
         tokio::spawn(async move {
             let name = partition.name().clone();
-            match start(partition, config, clock).await {
+            let started = loop {
+                match start(partition.clone(), config.clone(), clock.clone()).await {
+                    Err(load::LoadError::Partition(error)) if error.passes() => {
+                        warn!("Coordinator of {name} is loaded again in a moment: {error}");
+                        tokio::select! {
+                            () = sleep(PAUSE) => {}
+                            // The shard is another's by now.
+                            () = sender.closed() => return,
+                        }
+                    }
+                    started => break started,
+                }
+            };
+            match started {
                 Ok((runtime, handle)) => {
                     sender.send_replace(ShardState::Active(handle));
                     if let Err(reason) = runtime.run().await {

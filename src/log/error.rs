@@ -48,6 +48,13 @@ pub enum LogError {
     },
 }
 
+impl LogError {
+    /// True when the next try may succeed: something had run out that comes back.
+    pub fn passes(&self) -> bool {
+        matches!(self, Self::Storage { source, .. } if is_exhaustion(source))
+    }
+}
+
 /// Why a read gives nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {

@@ -88,6 +88,16 @@ pub enum PartitionError {
     Log(#[from] LogError),
 }
 
+impl PartitionError {
+    /// As [`LogError::passes`].
+    pub fn passes(&self) -> bool {
+        match self {
+            Self::Append(AppendError::Log(error)) | Self::Log(error) => error.passes(),
+            _ => false,
+        }
+    }
+}
+
 impl From<ReadError> for PartitionError {
     fn from(error: ReadError) -> Self {
         match error {

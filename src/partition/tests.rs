@@ -457,6 +457,19 @@ fn what_flush_messages_asks_for_is_synced_before_anybody_hears_of_it() {
 }
 
 #[test]
+fn an_append_that_finds_no_descriptor_fails_and_the_next_one_succeeds() {
+    let disk = MemoryDisk::new();
+    let partition = partition_on(&disk, LogConfig::default());
+    partition.lead_or_follow(&news(1, 5, &[1], &[1])).unwrap();
+    disk.allow_open(0);
+    let error = partition.append(&batch(3), &client(), true).unwrap_err();
+    assert!(error.passes(), "{error}");
+    disk.allow_open(usize::MAX);
+    assert!(append(&partition, 3).committed);
+    assert_eq!(partition.extent().log_end, Offset(3));
+}
+
+#[test]
 fn a_read_that_may_not_wait_leaves_the_partition_to_others_while_the_disk_is_slow() {
     let disk = MemoryDisk::new();
     let partition = partition_on(&disk, LogConfig::default());
