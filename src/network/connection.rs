@@ -206,7 +206,7 @@ impl Connection {
         tokio::select! {
             biased;
             reply = &mut pending => Ok(reply),
-            end = hang_up(&mut self.stream, &mut self.buffer) => Err(end),
+            end = hang_up(&mut self.stream, &mut self.buffer, self.settings.max_idle) => Err(end),
         }
     }
 
@@ -315,9 +315,13 @@ async fn read_ready(stream: &mut TcpStream, buffer: &mut BytesMut, room: usize) 
 }
 
 /// Ends when the peer does. What it sends meanwhile is kept, up to the room that
-/// every connection has; beyond that the peer's end goes unseen.
-async fn hang_up(stream: &mut TcpStream, buffer: &mut BytesMut) -> End {
+/// every connection has; beyond that the peer's end goes unseen, and it is taken to be
+/// gone after `max_idle`.
+async fn hang_up(stream: &mut TcpStream, buffer: &mut BytesMut, max_idle: Duration) -> End {
     while buffer.len() < FREE_ROOM {
+        // Else a task whose turn is over would find the socket readable again and again
+        // without being let read.
+        tokio::task::consume_budget().await;
         if let Err(error) = stream.readable().await {
             return error.into();
         }
@@ -326,5 +330,6 @@ async fn hang_up(stream: &mut TcpStream, buffer: &mut BytesMut) -> End {
             return end;
         }
     }
-    std::future::pending().await
+    sleep(max_idle).await;
+    End::Idle(max_idle)
 }

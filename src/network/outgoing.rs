@@ -26,6 +26,10 @@ const SMALL_REGION: usize = 16 * 1024;
 /// ranges for one system call. No answer takes more memory than this for them.
 const PIECE: usize = 64 * 1024;
 
+/// So much of a file is brought in at once where it is not in memory: disks like
+/// large reads.
+const STRETCH: usize = 1024 * 1024;
+
 /// Most of a file that is sent before other connections have their turn: one reader
 /// with a large window, which catches up, shall not keep the thread for itself.
 pub(super) const STRIDE: usize = 128 * 1024;
@@ -92,7 +96,7 @@ impl Outgoing {
     fn send_some(&mut self, stream: &TcpStream) -> io::Result<usize> {
         if let Some(Chunk::Region(region)) = self.chunks.front() {
             if region.file.descriptor().is_some() {
-                return send_region(stream, region, self.warm);
+                return send_region(stream, region, self.warm.min(STRIDE));
             }
             let (len, position) = (self.warm.min(PIECE), region.position);
             let piece = filled(len, |into| region.file.read_at(into, position))?;
@@ -113,7 +117,7 @@ impl Outgoing {
         if self.warm > 0 {
             return None;
         }
-        let len = region.len.min(STRIDE);
+        let len = region.len.min(STRETCH);
         if !region.file.is_in_memory(region.position, len) {
             return Some((region.clone(), len));
         }

@@ -92,7 +92,8 @@ impl Cold {
 }
 
 /// False when bytes of the range have to be read from the disk. It looks at samples
-/// only, and not at the front: whoever asks has read or just written what lies there.
+/// only, and not at the front: whoever asks has read what lies there, or it is what was
+/// appended last.
 pub fn is_in_memory(file: &dyn DiskFile, position: u64, len: usize) -> bool {
     let ends = (SAMPLE..len).step_by(SAMPLE).chain([len]);
     let mut samples = ends.map(|end| position + end.saturating_sub(1) as u64);
