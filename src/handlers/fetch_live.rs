@@ -122,8 +122,17 @@ impl FetchSessions {
         params: &Params,
     ) -> Result<(Shared, Kind), ErrorCode> {
         let id = request.session_id;
-        let known = self.cache.lock().get(id).map(Arc::clone);
+        let more = request.topics.iter().map(|topic| topic.partitions.len()).sum();
+        let (known, has_room) = {
+            let cache = self.cache.lock();
+            (cache.get(id).map(Arc::clone), cache.has_room_for(more))
+        };
         let shared = known.ok_or(ErrorCode::FetchSessionIdNotFound)?;
+        if !has_room {
+            // The client asks for all anew, and gets it without a session.
+            self.close(id);
+            return Err(ErrorCode::FetchSessionIdNotFound);
+        }
         let (size, next_epoch) = {
             let mut fetch = shared.lock();
             fetch.session.check(request.session_epoch, params.by_topic_id).map_err(|error| {
@@ -191,6 +200,9 @@ impl Fetch {
                     place.unwatch(&self.waiter, slot);
                 }
             }
+        }
+        if !request.forgotten_topics_data.is_empty() {
+            self.session.sweep();
         }
     }
 

@@ -30,6 +30,8 @@ pub const FINAL_EPOCH: i32 = -1;
 /// For how long a session is safe from being evicted by larger ones, and after
 /// how long without use it may be evicted by anyone.
 pub const EVICTION_AGE: Duration = Duration::from_secs(120);
+/// Partitions in all sessions together, at some 200 bytes each.
+const MOST_PARTITIONS: usize = 1_000_000;
 
 /// How a session names a topic: by id from Fetch 13 on, before by name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -174,15 +176,20 @@ impl<P> Session<P> {
         self.mark(slot);
     }
 
-    /// Removes a partition; what its owner kept with it, if it was there.
+    /// Removes a partition; what its owner kept with it, if it was there. A
+    /// [`Self::sweep`] has to follow.
     pub fn forget(&mut self, key: &PartitionKey) -> Option<(u32, P)> {
         let slot = self.index.remove(key)?;
         let entry = self.slots.get_mut(slot as usize)?.take()?;
-        if entry.pending {
-            self.pending.retain(|&other| other != slot);
-        }
         self.free.push(slot);
         Some((slot, entry.place))
+    }
+
+    /// Has forgotten partitions be pending no more. To be called before their slots are
+    /// given to others.
+    pub fn sweep(&mut self) {
+        let slots = &self.slots;
+        self.pending.retain(|&slot| slots.get(slot as usize).is_some_and(Option::is_some));
     }
 
     /// Makes a partition pending, since it moved or is asked for anew.
@@ -276,10 +283,13 @@ fn next_epoch(epoch: i32) -> i32 {
 /// When all slots are taken, a new session replaces one that was not used for
 /// two minutes; else, a follower's replaces the smallest consumer's; else it
 /// replaces the smallest one that is smaller than itself and lived for two
-/// minutes; else it is not kept.
+/// minutes; else it is not kept. Nor is it when all together would have too many
+/// partitions.
 #[derive(Debug)]
 pub struct SessionCache<S> {
     slots: usize,
+    /// In all sessions.
+    partitions: usize,
     sessions: HashMap<i32, Kept<S>>,
     by_use: BTreeSet<(Duration, i32)>,
     by_worth: BTreeSet<Worth>,
@@ -306,7 +316,13 @@ impl<S> Kept<S> {
 impl<S> SessionCache<S> {
     /// A cache for at most `slots` sessions.
     pub fn new(slots: usize) -> Self {
-        Self { slots, sessions: HashMap::new(), by_use: BTreeSet::new(), by_worth: BTreeSet::new() }
+        Self {
+            slots,
+            partitions: 0,
+            sessions: HashMap::new(),
+            by_use: BTreeSet::new(),
+            by_worth: BTreeSet::new(),
+        }
     }
 
     /// The session of that id.
@@ -321,12 +337,18 @@ impl<S> SessionCache<S> {
 
     /// Number of partitions in all sessions.
     pub fn partitions(&self) -> usize {
-        self.by_worth.iter().map(|(_, size, _)| size).sum()
+        self.partitions
+    }
+
+    /// True when there may be so many more.
+    pub fn has_room_for(&self, partitions: usize) -> bool {
+        self.partitions.saturating_add(partitions) <= MOST_PARTITIONS
     }
 
     /// Ends a session.
     pub fn remove(&mut self, id: i32) -> Option<S> {
         let kept = self.sessions.remove(&id)?;
+        self.partitions -= kept.size;
         self.by_use.remove(&(kept.used, id));
         self.by_worth.remove(&kept.worth(id));
         Some(kept.session)
@@ -338,6 +360,7 @@ impl<S> SessionCache<S> {
         self.by_use.remove(&(kept.used, id));
         self.by_worth.remove(&kept.worth(id));
         kept.used = now;
+        self.partitions = self.partitions - kept.size + size;
         kept.size = size;
         self.by_use.insert((now, id));
         self.by_worth.insert(kept.worth(id));
@@ -351,6 +374,9 @@ impl<S> SessionCache<S> {
         size: usize,
         now: Duration,
     ) -> Result<Option<S>, Full> {
+        if !self.has_room_for(size) {
+            return Err(Full);
+        }
         if self.sessions.len() < self.slots {
             return Ok(None);
         }
@@ -376,6 +402,7 @@ impl<S> SessionCache<S> {
             }
         };
         let kept = Kept { session, privileged, size, created: now, used: now };
+        self.partitions += size;
         self.by_use.insert((now, id));
         self.by_worth.insert(kept.worth(id));
         self.sessions.insert(id, kept);
@@ -504,11 +531,28 @@ mod tests {
         let mut session = session(2);
         assert_eq!(session.forget(&key("t", 0)), Some((0, ())));
         assert_eq!(session.forget(&key("t", 0)), None);
+        session.sweep();
         assert_eq!((session.len(), session.pending()), (1, vec![1]));
         session.want(key("u", 0), from(0), || ());
         assert_eq!(session.slots().map(|(slot, _)| slot).collect::<Vec<_>>(), [0, 1]);
         assert_eq!(session.entry(0).map(|entry| entry.key.clone()), Some(key("u", 0)));
         assert!(session.entry_mut(7).is_none());
+    }
+
+    #[test]
+    fn sessions_together_have_a_limit_of_partitions() {
+        let mut cache = SessionCache::new(10);
+        assert!(cache.make_room(false, MOST_PARTITIONS + 1, seconds(1)).is_err());
+        let mut ids = 1..;
+        let id = cache.insert((), false, 10, seconds(1), || ids.next().unwrap_or(0));
+        assert!(
+            cache.has_room_for(MOST_PARTITIONS - 10) && !cache.has_room_for(MOST_PARTITIONS - 9)
+        );
+        cache.touch(id, 3, seconds(2));
+        assert_eq!(cache.partitions(), 3);
+        assert!(cache.make_room(false, MOST_PARTITIONS - 2, seconds(3)).is_err());
+        cache.remove(id);
+        assert_eq!(cache.partitions(), 0);
     }
 
     #[test]
