@@ -1,6 +1,6 @@
 //! Settings of topics, brokers and other resources. `[P]`
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -95,21 +95,24 @@ impl ControllerMachine {
                 SettingChange::Set(value) => Some(value.clone()),
                 SettingChange::Delete => None,
                 SettingChange::Append(added) => {
+                    // How long it may be is judged later.
                     let mut list = self.list(resource, key, before, "APPEND")?;
-                    for value in added.split(',') {
-                        if !list.iter().any(|known| known == value) {
-                            list.push(value.to_owned());
-                        }
-                    }
+                    let mut known: HashSet<_> = list.iter().cloned().collect();
+                    let new = added.split(',').filter(|value| known.insert((*value).to_owned()));
+                    list.extend(new.map(str::to_owned));
                     Some(list.join(","))
                 }
                 SettingChange::Subtract(taken) => {
                     let mut list = self.list(resource, key, before, "SUBTRACT")?;
-                    for value in taken.split(',') {
-                        if let Some(at) = list.iter().position(|known| known == value) {
-                            list.remove(at);
+                    let mut times = HashMap::<_, usize>::new();
+                    taken.split(',').for_each(|value| *times.entry(value).or_default() += 1);
+                    list.retain(|value| match times.get_mut(value.as_str()) {
+                        Some(left @ 1..) => {
+                            *left -= 1;
+                            false
                         }
-                    }
+                        _ => true,
+                    });
                     Some(list.join(","))
                 }
             };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::command::{
     Answer, ApiError, CreatePartitions, CreateTopic, CreatedTopic, DeletedTopic, TopicRef,
 };
-use super::machine::{ControllerMachine, Written, check_size};
+use super::machine::{ControllerMachine, Written, check_count, check_size};
 use super::placement::{UsableBroker, place};
 use crate::cluster::records::MetadataRecord;
 use crate::cluster::{ConfigResource, PartitionRegistration, Topic, directory};
@@ -350,6 +350,7 @@ impl ControllerMachine {
         topics: &[CreatePartitions],
         validate_only: bool,
     ) -> Result<Written, ApiError> {
+        self.check_additional_count(topics)?;
         let mut records = Vec::new();
         let grow = |topic| self.grow_topic(topic, &mut records);
         let results = topics.iter().map(grow).collect();
@@ -358,6 +359,15 @@ impl ControllerMachine {
             records.clear();
         }
         Ok(Written::atomic(records, Answer::Each(results)))
+    }
+
+    /// Refuses before anything large is built.
+    fn check_additional_count(&self, topics: &[CreatePartitions]) -> Result<(), ApiError> {
+        let additional = |request: &CreatePartitions| {
+            let topic = self.image.topic(&request.topic)?;
+            additional_partitions(request, topic).ok()
+        };
+        check_count(topics.iter().filter_map(additional).fold(0, usize::saturating_add))
     }
 
     fn grow_topic(

@@ -14,6 +14,9 @@ use crate::protocol::messages::alter_replica_log_dirs_response::{
 };
 use crate::types::TopicPartition;
 
+/// Lines in the log for one request, at most.
+const WARNINGS: usize = 10;
+
 /// Begins the moves; they are done in the background.
 pub async fn handle(
     context: &RequestContext<'_>,
@@ -30,10 +33,21 @@ pub async fn handle(
         }
     }
     let mut results = Vec::<AlterReplicaLogDirTopicResult>::new();
+    let mut refused = 0;
     for (name, path) in wishes {
+        let error = alter(context, &name, path).map_or_else(
+            |error| {
+                refused += 1;
+                if refused <= WARNINGS {
+                    tracing::warn!("Unable to alter log dirs for {name}: {error}");
+                }
+                code(context, &name, &error)
+            },
+            |()| ErrorCode::None,
+        );
         let result = AlterReplicaLogDirPartitionResult {
             partition_index: name.partition,
-            error_code: alter(context, &name, path).code(),
+            error_code: error.code(),
             ..Default::default()
         };
         match results.last_mut() {
@@ -45,23 +59,30 @@ pub async fn handle(
             }),
         }
     }
+    if refused > WARNINGS {
+        tracing::warn!("Unable to alter log dirs for {} more partitions", refused - WARNINGS);
+    }
     AlterReplicaLogDirsResponse { results, ..Default::default() }
 }
 
-fn alter(context: &RequestContext<'_>, name: &TopicPartition, path: &str) -> ErrorCode {
+fn alter(
+    context: &RequestContext<'_>,
+    name: &TopicPartition,
+    path: &str,
+) -> Result<(), AlterDirError> {
     let config = context.broker.config.current();
     let cordoned = config.get(keys::CORDONED_LOG_DIRS);
     let broker = context.broker;
-    let Err(error) = broker.moves.alter(&broker.partitions, name, path, &cordoned) else {
-        return ErrorCode::None;
-    };
-    tracing::warn!("Unable to alter log dirs for {name}: {error}");
+    broker.moves.alter(&broker.partitions, name, path, &cordoned)
+}
+
+fn code(context: &RequestContext<'_>, name: &TopicPartition, error: &AlterDirError) -> ErrorCode {
     match error {
         AlterDirError::NotHere => match not_here(context, &name.topic, name.partition) {
             // As older clients know it.
             ErrorCode::NotLeaderOrFollower => ErrorCode::ReplicaNotAvailable,
             code => code,
         },
-        error => alter_dir_error(&error),
+        error => alter_dir_error(error),
     }
 }

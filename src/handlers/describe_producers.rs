@@ -14,18 +14,21 @@ use crate::protocol::messages::describe_producers_response::{
 use crate::protocol::{ErrorCode, Str};
 use crate::types::{Offset, ProducerId};
 
+/// Longer than what is said of any legal name.
+const LONG_TEXT: usize = 1024;
+
 /// Answers for every replica that is here, whether it leads or not.
 pub async fn handle(
     context: &RequestContext<'_>,
     request: DescribeProducersRequest,
 ) -> DescribeProducersResponse {
     let topics = request.topics.iter().map(|topic| {
-        let refused = refusal(context, &topic.name);
-        let partition = |index: &i32| match &refused {
+        let mut refused = refusal(context, &topic.name);
+        let partition = |index: &i32| match &mut refused {
             Some((error, text)) => PartitionResponse {
                 partition_index: *index,
                 error_code: error.code(),
-                error_message: Some(Str::from(text.as_str())),
+                error_message: Some(told(text)),
                 ..Default::default()
             },
             None => partition(context, &topic.name, *index),
@@ -39,6 +42,16 @@ pub async fn handle(
         }
     });
     DescribeProducersResponse { topics: topics.collect(), ..Default::default() }
+}
+
+/// A text for one of many partitions. A long one, with a name in it that is longer than
+/// names may be, is told once.
+fn told(text: &mut String) -> Str {
+    let told = Str::from(text.as_str());
+    if text.len() > LONG_TEXT {
+        text.clear();
+    }
+    told
 }
 
 /// Why nothing can be told of a whole topic.

@@ -1,5 +1,7 @@
 //! ListGroups (16): the groups that this broker coordinates.
 
+use std::collections::HashSet;
+
 use super::RequestContext;
 use crate::coordinator::group::command::Listing;
 use crate::protocol::Str;
@@ -23,13 +25,19 @@ pub async fn handle(
             };
         }
     };
-    let allows = |filter: &[Str], value: &str| {
-        filter.is_empty() || filter.iter().any(|allowed| allowed.eq_ignore_ascii_case(value))
+    let states = lowercase(&request.states_filter);
+    let types = lowercase(&request.types_filter);
+    let allows = |filter: &HashSet<String>, value: &str| {
+        filter.is_empty() || filter.contains(&value.to_ascii_lowercase())
     };
-    let groups = groups.into_iter().filter(|group| {
-        allows(&request.states_filter, group.state) && allows(&request.types_filter, CLASSIC)
-    });
+    let groups =
+        groups.into_iter().filter(|group| allows(&states, group.state) && allows(&types, CLASSIC));
     ListGroupsResponse { groups: groups.map(answer).collect(), ..ListGroupsResponse::default() }
+}
+
+/// A filter as a set: it may be long, and there may be many groups.
+fn lowercase(filter: &[Str]) -> HashSet<String> {
+    filter.iter().map(|allowed| allowed.to_ascii_lowercase()).collect()
 }
 
 fn answer(group: Listing) -> ListedGroup {

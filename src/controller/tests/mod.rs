@@ -439,6 +439,26 @@ fn growing_must_be_growing() {
 }
 
 #[test]
+fn what_topics_grow_by_together_has_a_limit() {
+    let mut rig = Rig::new();
+    rig.start(1, 7);
+    rig.create(topic("a", 1)).unwrap();
+    rig.create(topic("b", 1)).unwrap();
+    let grow =
+        |name: &str, count| CreatePartitions { topic: name.into(), count, assignments: None };
+    let each = vec![grow("a", 6001), grow("b", 6001)];
+    let answer = rig.ask(Command::CreatePartitions(each, true));
+    let Answer::Refused(error) = answer else { panic!("{answer:?}") };
+    assert_eq!(error.code, ErrorCode::PolicyViolation);
+    let Answer::Each(results) =
+        rig.ask(Command::CreatePartitions(vec![grow("a", 6001), grow("b", 4001)], true))
+    else {
+        panic!()
+    };
+    assert!(results.iter().all(Result::is_ok));
+}
+
+#[test]
 fn settings_are_set_deleted_appended_and_subtracted() {
     let mut rig = Rig::new();
     rig.start(1, 7);

@@ -4,7 +4,7 @@
 //! generation is complete, and a coordinator that takes over starts from there
 //! while the members notice nothing but a new address.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +26,9 @@ const NEW_MEMBER_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
 /// What a member takes besides what it brings along.
 const MEMBER_BYTES: usize = 512;
+
+/// Up to so many strategies are sooner walked over than put into a set.
+const FEW_PROTOCOLS: usize = 16;
 
 /// What is to be written and answered.
 pub type Out = Decision<GroupRecord, Answer>;
@@ -398,19 +401,43 @@ impl ClassicGroup {
     fn bytes_without(&self, id: &str) -> usize {
         let others = self.members.values().filter(|member| &*member.id != id);
         let members = others.map(|member| {
-            MEMBER_BYTES + protocol_bytes(&member.protocols) + member.assignment.len()
+            let names = [&member.id, &member.client_id].map(|name| name.len());
+            let instance = member.instance_id.as_ref().map_or(0, |instance| instance.len());
+            MEMBER_BYTES
+                + names.iter().sum::<usize>()
+                + instance
+                + protocol_bytes(&member.protocols)
+                + member.assignment.len()
         });
-        members.sum::<usize>() + self.pending_join.len() * MEMBER_BYTES
+        let pending = self.pending_join.keys().map(|id| MEMBER_BYTES + id.len());
+        members.sum::<usize>() + pending.sum::<usize>()
     }
 
     fn supports(&self, protocol_type: &str, protocols: &Protocols) -> bool {
         if self.members.is_empty() {
             return !protocol_type.is_empty() && !protocols.is_empty();
         }
-        self.protocol_type.as_deref() == Some(protocol_type)
-            && protocols
-                .iter()
-                .any(|(name, _)| self.members.values().all(|member| member.supports(name)))
+        if self.protocol_type.as_deref() != Some(protocol_type) {
+            return false;
+        }
+        let common = self.common_protocols();
+        protocols.iter().any(|(name, _)| common.contains(name))
+    }
+
+    /// The strategies that all members support. A client may name very many.
+    fn common_protocols(&self) -> HashSet<&Arc<str>> {
+        let fewest = self.members.values().min_by_key(|member| member.protocols.len());
+        let Some(fewest) = fewest else { return HashSet::new() };
+        let mut common: HashSet<_> = fewest.protocols.iter().map(|(name, _)| name).collect();
+        for member in self.members.values() {
+            if member.protocols.len() <= FEW_PROTOCOLS {
+                common.retain(|name| member.supports(name));
+            } else {
+                let own: HashSet<_> = member.protocols.iter().map(|(name, _)| name).collect();
+                common.retain(|name| own.contains(name));
+            }
+        }
+        common
     }
 
     /// That the member is one, and that its static identity is still its own.
@@ -526,14 +553,11 @@ impl ClassicGroup {
     /// Every member votes for the first of its strategies that all support. Of equals
     /// Kafka takes the one that comes first in a Java hash map.
     fn elect_protocol(&self) -> Option<Arc<str>> {
+        let common = self.common_protocols();
         let mut votes: IndexMap<&Arc<str>, usize> = IndexMap::new();
         for member in self.members.values() {
-            let choice = member
-                .protocols
-                .iter()
-                .map(|(name, _)| name)
-                .find(|name| self.members.values().all(|other| other.supports(name)));
-            if let Some(choice) = choice {
+            let mut names = member.protocols.iter().map(|(name, _)| name);
+            if let Some(choice) = names.find(|name| common.contains(name)) {
                 *votes.entry(choice).or_default() += 1;
             }
         }
@@ -758,7 +782,9 @@ fn protocol_bytes(protocols: &Protocols) -> usize {
 }
 
 fn join_bytes(join: &Join) -> usize {
-    MEMBER_BYTES + protocol_bytes(&join.protocols)
+    let instance = join.instance.as_ref().map_or(0, |instance| instance.len());
+    // The id that it is given begins with one of them.
+    MEMBER_BYTES + 2 * join.client_id.len() + 2 * instance + protocol_bytes(&join.protocols)
 }
 
 /// The place of a name in a Java hash map of no more than twelve entries.
