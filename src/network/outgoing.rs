@@ -30,7 +30,7 @@ const PIECE: usize = 64 * 1024;
 /// large reads.
 const STRETCH: usize = 1024 * 1024;
 
-/// Most of a file that is sent before other connections have their turn: one reader
+/// What is sent of a file before other connections have their turn: one reader
 /// with a large window, which catches up, shall not keep the thread for itself.
 pub(super) const STRIDE: usize = 128 * 1024;
 
@@ -77,7 +77,7 @@ impl Outgoing {
                     self.advance(sent);
                     // A reader that takes everything shall not keep the thread.
                     unyielded += sent;
-                    if unyielded >= STRIDE {
+                    if unyielded >= STRIDE && !self.chunks.is_empty() {
                         unyielded = 0;
                         tokio::task::yield_now().await;
                     }
@@ -96,7 +96,9 @@ impl Outgoing {
     fn send_some(&mut self, stream: &TcpStream) -> io::Result<usize> {
         if let Some(Chunk::Region(region)) = self.chunks.front() {
             if region.file.descriptor().is_some() {
-                return send_region(stream, region, self.warm.min(STRIDE));
+                // A rest that is not much more goes along.
+                let len = if self.warm > 2 * STRIDE { STRIDE } else { self.warm };
+                return send_region(stream, region, len);
             }
             let (len, position) = (self.warm.min(PIECE), region.position);
             let piece = filled(len, |into| region.file.read_at(into, position))?;
