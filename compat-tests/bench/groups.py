@@ -79,10 +79,10 @@ def percentile(values, part):
     return sorted(values)[min(len(values) - 1, int(len(values) * part))]
 
 
-def live(broker, groups, seconds):
+def live(broker, prefix, groups, seconds):
     """Groups whose members only send heartbeats (each 3 s) and commits (each 5 s)."""
     connection = Connection(broker.address)
-    names = [f"group-{number}" for number in range(groups)]
+    names = [f"{prefix}-{number}" for number in range(groups)]
     ready(connection, names[:200])
     memory = broker.resident_mebibytes()
     connections = [Connection(broker.address) for _ in names]

@@ -5,7 +5,7 @@ import re
 import statistics
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 380, 60, 40, 40, 190
-COLOURS = {"kafka": "#b5651d", "ottla": "#1f6fb2"}
+COLOURS = {"cold": "#d9a878", "kafka": "#b5651d", "ottla": "#1f6fb2"}
 
 
 def chart(title, ticks, unit, series):

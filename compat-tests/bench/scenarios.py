@@ -56,7 +56,7 @@ class Run:
 
     def latency(self, what, *arguments):
         """Percentiles of an open loop."""
-        said, _ = self.generate(*arguments, "--seconds", self.seconds, "--warm-up", max(2, self.warm_up))
+        said, _ = self.generate(*arguments, "--seconds", self.seconds, "--warm-up", self.warm_up or 1)
         return self.percentiles(what, said)
 
     def percentiles(self, what, said):
@@ -108,10 +108,12 @@ def clients(run, client):
     """What another's client gets out of the broker with a million records of 1,000 bytes, and what that costs."""
     records, size = (1_000_000 if run.long else 200_000), 1000
     wire.create_topic(run.broker.address, "client", PARTITIONS)
-    if run.warm_up:
-        wire.create_topic(run.broker.address, "client-warm", PARTITIONS)
+    begun, warmed = time.monotonic(), 0
+    while time.monotonic() - begun < run.warm_up:
+        wire.create_topic(run.broker.address, f"client-warm-{warmed}", PARTITIONS)
         for what in ("produce", "consume"):
-            run.client(client, what, "client-warm", records // 2, size)
+            run.client(client, what, f"client-warm-{warmed}", records // 2, size)
+        warmed += 1
     figures = {}
     for what in ("produce", "consume"):
         numbers, cost = run.client(client, what, "client", records, size)
@@ -143,7 +145,7 @@ def s5_flush(run):
     """Each acknowledged record is on disk (`SETTINGS`): one at a time, and eight at a time."""
     figures = run.latency("200 requests/s", "requests", "produce", "--topic", "s5", "--rate", 200, "--depth", 8)
     said, _ = run.generate("requests", "produce", "--topic", "s5-eight", "--partitions", 1, "--connections", 8, "--seconds", run.seconds,
-                           "--warm-up", max(1, run.warm_up))
+                           "--warm-up", run.warm_up or 1)
     return figures | {"8 connections, requests/s": said["requests_per_second"]}
 
 
@@ -183,10 +185,11 @@ def s8_small_requests(run):
     """How many requests are answered when each connection sends its next one after the answer, or eight at a time."""
     figures = {}
     for kind in ("produce", "fetch", "metadata", "api-versions"):
-        seconds = ("--seconds", run.seconds, "--warm-up", max(1, run.warm_up))
+        seconds = ("--seconds", run.seconds, "--warm-up", run.warm_up or 1)
         said, _ = run.generate("requests", kind, "--topic", "s8", "--connections", 8, "--partitions", 1, *seconds)
         figures[f"{kind}, 8 connections, thousand requests/s"] = said["requests_per_second"] / 1000
-    said, _ = run.generate("requests", "produce", "--topic", "s8", "--connections", 8, "--depth", 8, *seconds)
+    # Of the produces before it is warm.
+    said, _ = run.generate("requests", "produce", "--topic", "s8", "--connections", 8, "--depth", 8, "--seconds", run.seconds, "--warm-up", min(5, run.warm_up or 1))
     return figures | {"produce, depth 8, thousand requests/s": said["requests_per_second"] / 1000}
 
 
@@ -237,7 +240,7 @@ def s10_wide_fetch(run):
     partitions, rate = (9990 if run.long else 1000), 1000
     with sampled(run.broker) as samples:
         said, _ = run.generate("tail", "--topic", "s10", "--partitions", partitions, "--rate", rate, "--size", 100, "--seconds", run.seconds,
-                               "--warm-up", partitions / rate + 2)
+                               "--warm-up", max(partitions / rate + 2, run.warm_up))
     end, cost = samples[-1]
     begun, before = next(sample for sample in samples if sample[0] >= end - run.seconds)
     return {f"{partitions} partitions end to end {p}, ms": said["end_to_end_us"][p] / 1000 for p in ("p50", "p99")} | {
@@ -247,7 +250,9 @@ def s10_wide_fetch(run):
 def s11_groups(run):
     """A thousand groups that beat and commit; a group of a thousand members; a million commits loaded by a new start."""
     wire.create_topic(run.broker.address, groups.TOPIC, 100)
-    return (groups.live(run.broker, 1000 if run.long else 200, max(10, run.seconds)) | groups.storm(run.broker, 1000 if run.long else 100)
+    if run.warm_up:
+        groups.live(run.broker, "warm", 200, run.warm_up)
+    return (groups.live(run.broker, "group", 1000 if run.long else 200, max(10, run.seconds)) | groups.storm(run.broker, 1000 if run.long else 100)
             | groups.reload(run.broker, 1_000_000 if run.long else 100_000))
 
 
@@ -305,5 +310,7 @@ SCENARIOS = {
     "s12": s12_start,
     "s12-unflushed": s12_unflushed,
 }
+# These measure what begins with the process: they have no warm-up.
+FROM_THE_START = ("s7", "s9", "s12", "s12-unflushed")
 # What a scenario's broker is started with beside the usual.
 SETTINGS = {"s5": ["log.flush.interval.messages=1"]}
