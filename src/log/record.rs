@@ -71,6 +71,17 @@ pub struct Record<'a> {
     pub size: usize,
 }
 
+/// What a check wants to know of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordOutline {
+    /// Minus the batch's base offset.
+    pub offset_delta: i32,
+    /// Absolute; the batch's largest when that is an append time.
+    pub timestamp: Timestamp,
+    /// The key is not null.
+    pub has_key: bool,
+}
+
 /// The headers of a record, checked when the record was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Headers<'a> {
@@ -140,6 +151,27 @@ impl<'a> Records<'a> {
         }))
     }
 
+    /// The outline of the next record; `None` after the last, when nothing follows it.
+    /// Most of a produce's own time goes here.
+    #[inline]
+    pub fn next_outline(&mut self) -> Result<Option<RecordOutline>, RecordError> {
+        if self.seen < self.declared
+            && let Some((raw, rest)) = short_record(self.cursor.rest)
+        {
+            self.seen += 1;
+            self.cursor.rest = rest;
+            let timestamp = self.timestamp(raw.timestamp_delta);
+            let (offset_delta, has_key) = (raw.offset_delta, raw.has_key);
+            return Ok(Some(RecordOutline { offset_delta, timestamp, has_key }));
+        }
+        let record = self.read()?;
+        Ok(record.map(|Record { offset_delta, timestamp, key, .. }| RecordOutline {
+            offset_delta,
+            timestamp,
+            has_key: key.is_some(),
+        }))
+    }
+
     fn timestamp(&self, delta: i64) -> Timestamp {
         let created = Timestamp(self.base_timestamp.0.wrapping_add(delta));
         self.append_time.unwrap_or(created)
@@ -157,6 +189,75 @@ impl<'a> Iterator for Records<'a> {
         self.failed = matches!(record, Some(Err(_)));
         record
     }
+}
+
+struct ShortRecord {
+    timestamp_delta: i64,
+    offset_delta: i32,
+    has_key: bool,
+}
+
+/// The record at the front, and what follows it, when it has the shape of nearly all:
+/// numbers of up to three bytes, a key below 64, no headers, and a few bytes behind
+/// it. `None` of any other, damaged ones among them.
+///
+/// Its numbers are taken from a word in a register instead of one by one from memory:
+/// a third of the time.
+#[inline]
+fn short_record(bytes: &[u8]) -> Option<(ShortRecord, &[u8])> {
+    let (length, length_bytes) = short_varint(word_at(bytes, 0)?)?;
+    let word = word_at(bytes, length_bytes)?;
+    // Behind the attributes.
+    let (timestamp_delta, timestamp_bytes) = short_varint(word >> 8)?;
+    let (offset_delta, offset_bytes) = short_varint(word >> (8 + 8 * timestamp_bytes))?;
+    let before_key = 1 + timestamp_bytes + offset_bytes;
+    let key = (word >> (8 * before_key)) as u8;
+    if key >= 0x80 || length & 1 != 0 {
+        return None;
+    }
+    let has_key = key & 1 == 0;
+    let key_len = if has_key { usize::from(key >> 1) } else { 0 };
+    let before_value = length_bytes + before_key + 1 + key_len;
+    let (value, value_bytes) = short_varint(word_at(bytes, before_value)?)?;
+    let value_len = if value & 1 == 0 { value as usize >> 1 } else { 0 };
+    let before_headers = before_value + value_bytes + value_len;
+    if before_headers + 1 != length_bytes + (length as usize >> 1) {
+        return None;
+    }
+    let (0, rest) = bytes.get(before_headers..)?.split_first()? else { return None };
+    let (timestamp_delta, offset_delta) =
+        (i64::from(unzigzag(timestamp_delta)), unzigzag(offset_delta));
+    Some((ShortRecord { timestamp_delta, offset_delta, has_key }, rest))
+}
+
+#[inline]
+#[expect(
+    clippy::little_endian_bytes,
+    reason = "no format's number: the first byte is wanted lowest"
+)]
+fn word_at(bytes: &[u8], position: usize) -> Option<u64> {
+    bytes.get(position..)?.first_chunk().map(|chunk| u64::from_le_bytes(*chunk))
+}
+
+/// A varint of at most three bytes at the low end of a word, zig-zag as it is, and its
+/// bytes.
+#[inline]
+fn short_varint(word: u64) -> Option<(u32, usize)> {
+    let one = (word & 0x7f) as u32;
+    if word & 0x80 == 0 {
+        return Some((one, 1));
+    }
+    let two = one | (word >> 1) as u32 & 0x3f80;
+    if word & 0x8000 == 0 {
+        return Some((two, 2));
+    }
+    let three = two | (word >> 2) as u32 & 0x1f_c000;
+    (word & 0x80_0000 == 0).then_some((three, 3))
+}
+
+#[inline]
+fn unzigzag(value: u32) -> i32 {
+    (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }
 
 struct RawRecord<'a> {
@@ -234,7 +335,7 @@ impl<'a> Cursor<'a> {
         Ok(*first)
     }
 
-    /// Nearly all have one byte or two: most of a produce's own time goes here.
+    /// Nearly all have one byte or two.
     #[inline]
     fn varint(&mut self) -> Result<i32, RecordError> {
         let value = match self.rest {
@@ -248,7 +349,7 @@ impl<'a> Cursor<'a> {
             }
             _ => return unzigzag_32(|| self.byte()),
         };
-        Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
+        Ok(unzigzag(value))
     }
 
     #[inline]
@@ -266,7 +367,7 @@ pub(super) fn unzigzag_32<E: From<RecordError>>(
         let next = byte()?;
         value |= u32::from(next & 0x7f).wrapping_shl(shift);
         if next & 0x80 == 0 {
-            return Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed());
+            return Ok(unzigzag(value));
         }
     }
     Err(RecordError::BadVarint.into())
@@ -453,6 +554,24 @@ mod tests {
             }
         };
         assert_eq!(walked.is_some(), streamed, "{records:?}");
+        // Outlines tell the same of each record, and come to the very same end.
+        let (mut outlines, mut left) = (Records::new(&header, records), records.len());
+        for record in Records::new(&header, records) {
+            match (record, outlines.next_outline()) {
+                (Ok(record), Ok(Some(outline))) => {
+                    assert_eq!(outline.offset_delta, record.offset_delta);
+                    assert_eq!(outline.timestamp, record.timestamp);
+                    assert_eq!(outline.has_key, record.key.is_some());
+                    left -= record.size;
+                    assert_eq!(outlines.cursor.rest.len(), left);
+                }
+                (Err(error), Err(other)) => assert_eq!(error, other),
+                (record, outline) => panic!("{record:?} {outline:?}"),
+            }
+        }
+        if walked.is_none() {
+            assert_eq!(outlines.next_outline(), Ok(None));
+        }
         walked
     }
 
@@ -510,6 +629,8 @@ mod tests {
             let bytes = build(&records, codec);
             let batch = BatchView::parse(&bytes).unwrap();
             batch.check_crc().unwrap();
+            let plain = decompress(codec, batch.payload(), 1 << 20).unwrap();
+            prop_assert_eq!(error_of(&plain, records.len() as i32), None);
             prop_assert_eq!(read(&batch), records);
         }
 

@@ -8,20 +8,9 @@ use std::io::{self, Read};
 use crate::types::Timestamp;
 
 use super::batch::{BatchHeader, TimestampType};
-use super::record::{RecordError, unzigzag_32, unzigzag_64};
+use super::record::{RecordError, RecordOutline, unzigzag_32, unzigzag_64};
 
 const PIECE_LEN: usize = 16 * 1024;
-
-/// What is told of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecordOutline {
-    /// Minus the batch's base offset.
-    pub offset_delta: i32,
-    /// Absolute; the batch's largest when that is an append time.
-    pub timestamp: Timestamp,
-    /// The key is not null.
-    pub has_key: bool,
-}
 
 /// Why the stream of records ends early.
 #[derive(Debug, thiserror::Error)]

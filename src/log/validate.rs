@@ -25,8 +25,8 @@ use super::batch::{BatchError, BatchHeader, BatchView, MAGIC_V2, TimestampType, 
 use super::batch_builder::{BatchBuilder, BatchOptions};
 use super::compression::{Codec, Compression, CompressionType, Decoder, decompress};
 use super::config::LogConfig;
-use super::record::Records;
-use super::record_stream::{RecordOutline, RecordStream, StreamError};
+use super::record::{RecordOutline, Records};
+use super::record_stream::{RecordStream, StreamError};
 
 /// What one batch may unfold to, unless the caller says otherwise. Kafka has no
 /// such bound; a 1 MiB batch of real records stays far below it.
@@ -251,15 +251,10 @@ impl Validation<'_> {
         }
     }
 
-    fn walk(&self, records: Records<'_>) -> Result<Timestamp, ValidateError> {
+    fn walk(&self, mut records: Records<'_>) -> Result<Timestamp, ValidateError> {
         let mut check = RecordCheck::new(self);
-        for record in records {
-            let record = record?;
-            check.record(RecordOutline {
-                offset_delta: record.offset_delta,
-                timestamp: record.timestamp,
-                has_key: record.key.is_some(),
-            })?;
+        while let Some(record) = records.next_outline()? {
+            check.record(record)?;
         }
         check.finish()
     }
@@ -324,7 +319,9 @@ impl Validation<'_> {
 /// Looks at records one after another and gathers what is wrong with them.
 struct RecordCheck<'a> {
     rules: &'a AppendRules,
-    now: Timestamp,
+    /// The timestamps that are allowed.
+    earliest: Timestamp,
+    latest: Timestamp,
     batch_has_append_time: bool,
     seen: i32,
     max_timestamp: Timestamp,
@@ -334,9 +331,11 @@ struct RecordCheck<'a> {
 impl<'a> RecordCheck<'a> {
     fn new(validation: &Validation<'a>) -> Self {
         let kind = validation.batch.header().attributes.timestamp_type();
+        let (rules, now) = (validation.rules, validation.now.0);
         Self {
-            rules: validation.rules,
-            now: validation.now,
+            rules,
+            earliest: Timestamp(now.saturating_sub(rules.timestamp_before_max_ms)),
+            latest: Timestamp(now.saturating_add(rules.timestamp_after_max_ms)),
             batch_has_append_time: kind == TimestampType::LogAppendTime,
             seen: 0,
             max_timestamp: Timestamp::NONE,
@@ -370,15 +369,9 @@ impl<'a> RecordCheck<'a> {
     }
 
     fn out_of_range(&self, timestamp: Timestamp) -> Option<RecordProblemKind> {
-        let (before, after) =
-            (self.rules.timestamp_before_max_ms, self.rules.timestamp_after_max_ms);
-        let age = i128::from(self.now.0) - i128::from(timestamp.0);
-        let outside = age > i128::from(before) || -age > i128::from(after);
-        outside.then_some(RecordProblemKind::TimestampOutOfRange {
-            timestamp,
-            earliest: Timestamp(self.now.0.saturating_sub(before)),
-            latest: Timestamp(self.now.0.saturating_add(after)),
-        })
+        let (earliest, latest) = (self.earliest, self.latest);
+        let outside = timestamp < earliest || timestamp > latest;
+        outside.then_some(RecordProblemKind::TimestampOutOfRange { timestamp, earliest, latest })
     }
 
     fn finish(self) -> Result<Timestamp, ValidateError> {
