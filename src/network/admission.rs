@@ -2,16 +2,17 @@
 //! single listeners, `max.connections.per.ip` and its overrides for each address.
 //!
 //! At the broker's or the listener's limit accepting pauses, so that clients queue
-//! in the backlog; above an address's limit a connection is closed at once. Both as
+//! in the backlog, and the log says so once; above an address's limit a connection is closed at once. Both as
 //! Kafka does (KIP-402, KIP-308). The limits may change at any time: connections
 //! that are in stay, a higher limit lets waiting ones in at once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tracing::warn;
 
 /// The configured limits.
 #[derive(Clone, Debug)]
@@ -62,12 +63,20 @@ struct State {
     total: usize,
     listeners: HashMap<String, usize>,
     per_ip: HashMap<IpAddr, usize>,
+    /// Listeners of which it was said that they have no room; it is said again only
+    /// after they had plenty.
+    said_full: HashSet<String>,
 }
 
 impl State {
     fn has_room(&self, listener: &str) -> bool {
         let here = *self.listeners.get(listener).unwrap_or(&0);
         self.total < self.limits.total && here < self.limits.of_listener(listener)
+    }
+
+    fn has_plenty(&self, listener: &str) -> bool {
+        let here = *self.listeners.get(listener).unwrap_or(&0);
+        self.total <= self.limits.total / 2 && here <= self.limits.of_listener(listener) / 2
     }
 }
 
@@ -80,7 +89,10 @@ impl Admissions {
 
     /// Other limits from now on.
     pub fn set_limits(&self, limits: ConnectionLimits) {
-        self.state.lock().limits = limits;
+        let mut state = self.state.lock();
+        state.limits = limits;
+        state.said_full.clear();
+        drop(state);
         self.room.notify_waiters();
     }
 
@@ -98,6 +110,14 @@ impl Admissions {
     fn try_slot(self: &Arc<Self>, listener: &str) -> Option<Slot> {
         let mut state = self.state.lock();
         if !state.has_room(listener) {
+            if !state.said_full.contains(listener) {
+                state.said_full.insert(listener.to_owned());
+                let open = state.total;
+                warn!(
+                    "Listener {listener} lets nobody in until a connection ends: {open} are open, and \
+                     max.connections, its own limit or the process's descriptors allow no more"
+                );
+            }
             return None;
         }
         state.total += 1;
@@ -140,6 +160,9 @@ impl Drop for Slot {
         state.total -= 1;
         if let Some(count) = state.listeners.get_mut(&self.listener) {
             *count -= 1;
+        }
+        if state.has_plenty(&self.listener) {
+            state.said_full.remove(&self.listener);
         }
         drop(state);
         self.admissions.room.notify_waiters();
@@ -194,9 +217,11 @@ mod tests {
             Admissions::new(ConnectionLimits { total: 2, listeners, ..Default::default() });
         let first = admissions.try_slot("A").unwrap();
         assert!(admissions.try_slot("A").is_none());
+        assert!(admissions.state.lock().said_full.contains("A"));
         let _second = admissions.try_slot("B").unwrap();
         assert!(admissions.try_slot("B").is_none(), "the broker is full");
         drop(first);
+        assert!(!admissions.state.lock().said_full.contains("A"));
         assert!(admissions.try_slot("B").is_some());
     }
 
