@@ -17,6 +17,9 @@ pub fn begin(api: Api, api_version: i16, correlation_id: i32) -> Writer {
 }
 
 /// A whole response.
+///
+/// # Errors
+/// What [`Message::encode`] has against it; all of it is longer than its length can say.
 pub fn encode<M: Message>(
     api: Api,
     api_version: i16,
@@ -25,5 +28,8 @@ pub fn encode<M: Message>(
 ) -> Result<Vec<Chunk>, EncodeError> {
     let mut writer = begin(api, api_version, correlation_id);
     body.encode(&mut writer, api_version)?;
+    if writer.len() > i32::MAX as usize {
+        return Err(EncodeError::TooLong);
+    }
     Ok(writer.finish())
 }
