@@ -42,7 +42,8 @@ pub struct LogDirectory {
     written: Mutex<BTreeMap<&'static str, u64>>,
     /// A log in it was not closed as it should be.
     unclean: AtomicBool,
-    _lock: Option<Box<dyn DiskLock>>,
+    /// None where it could not be used from the start.
+    lock: Option<Box<dyn DiskLock>>,
 }
 
 #[derive(Debug, Default)]
@@ -77,7 +78,7 @@ impl LogDirectory {
             news: Arc::default(),
             written: Mutex::default(),
             unclean: AtomicBool::new(false),
-            _lock: lock,
+            lock,
         })
     }
 
@@ -94,6 +95,14 @@ impl LogDirectory {
     /// Whether it can be used.
     pub fn health(&self) -> &Arc<DirectoryHealth> {
         &self.health
+    }
+
+    /// Makes all that is in it durable at once.
+    pub(super) fn sync_all(&self) -> io::Result<()> {
+        match &self.lock {
+            Some(lock) => lock.sync_all_beside(),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
     }
 
     /// Whether there is anything new in its logs.

@@ -191,7 +191,7 @@ impl LogStore {
     fn sync_closed(&self, directory: &LogDirectory, names: &[&TopicPartition]) {
         let at_once = names.len() > SYNCED_ONE_BY_ONE;
         let synced = directory.attempt(|| match at_once {
-            true => self.options.disk.sync_all_below(directory.path()),
+            true => directory.sync_all(),
             false => Ok(()),
         });
         if let Err(error) = synced {

@@ -52,10 +52,6 @@ pub trait Disk: Send + Sync + Debug + 'static {
     fn remove_dir_all(&self, path: &Path) -> io::Result<()>;
     /// Makes names created, renamed and removed in this directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
-    /// Makes all that is below this directory durable at once, contents and names,
-    /// and with it whatever else the volume holds: for so many files that syncing
-    /// them one by one takes longer.
-    fn sync_all_below(&self, path: &Path) -> io::Result<()>;
     /// Total and usable bytes of the volume that holds the path.
     fn space(&self, path: &Path) -> io::Result<(u64, u64)>;
     /// Takes an exclusive lock on a file (created when missing) that ends with
@@ -64,7 +60,13 @@ pub trait Disk: Send + Sync + Debug + 'static {
 }
 
 /// Holds a file lock; dropping it lets the lock go.
-pub trait DiskLock: Send + Sync + Debug {}
+pub trait DiskLock: Send + Sync + Debug {
+    /// Makes all that is below the file's directory durable at once, contents and
+    /// names, and with it whatever else the volume holds: for so many files that
+    /// syncing them one by one takes longer. Tells of what could not be written since
+    /// the lock was taken, too.
+    fn sync_all_beside(&self) -> io::Result<()>;
+}
 
 /// An open file, read and written at positions.
 pub trait DiskFile: Send + Sync + Debug + 'static {

@@ -430,25 +430,6 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
-    fn sync_all_below(&self, path: &Path) -> io::Result<()> {
-        let path = normal(path);
-        let mut volume = self.volume.lock();
-        // What is broken further down breaks this, too.
-        let broken = volume.fault.as_ref().map(|fault| fault.under.clone());
-        let broken = broken.filter(|under| under.starts_with(&path));
-        volume.mutate_name(&broken.unwrap_or_else(|| path.clone()))?;
-        if !volume.directories.contains_key(&path) {
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        for (at, directory) in &mut volume.directories {
-            if at.starts_with(&path) {
-                directory.history.clear();
-                directory.files.values().for_each(|contents| contents.lock().sync());
-            }
-        }
-        Ok(())
-    }
-
     fn space(&self, _: &Path) -> io::Result<(u64, u64)> {
         Ok((1 << 40, 1 << 39))
     }
@@ -471,7 +452,23 @@ struct MemoryLock {
     path: PathBuf,
 }
 
-impl DiskLock for MemoryLock {}
+impl DiskLock for MemoryLock {
+    fn sync_all_beside(&self) -> io::Result<()> {
+        let directory = self.path.parent().unwrap_or(&self.path);
+        let mut volume = self.volume.lock();
+        // What is broken further down breaks this, too.
+        let broken = volume.fault.as_ref().map(|fault| fault.under.clone());
+        let broken = broken.filter(|under| under.starts_with(directory));
+        volume.mutate_name(broken.as_deref().unwrap_or(directory))?;
+        for (at, below) in &mut volume.directories {
+            if at.starts_with(directory) {
+                below.history.clear();
+                below.files.values().for_each(|contents| contents.lock().sync());
+            }
+        }
+        Ok(())
+    }
+}
 
 impl Drop for MemoryLock {
     fn drop(&mut self) {
@@ -640,15 +637,17 @@ mod tests {
             let disk = disk_with_dir();
             disk.create_dir_all(Path::new("/d/e")).unwrap();
             disk.create_dir_all(Path::new("/other")).unwrap();
+            let below = |path| disk.lock(Path::new(path)).unwrap();
+            let (here, elsewhere) = (below("/d/.lock"), below("/other/.lock"));
             for path in ["/d/f", "/d/e/g"] {
                 let file = disk.open(Path::new(path), Open::Create).unwrap();
                 file.write_at(&[1; 600], 0).unwrap();
             }
             disk.break_with(Fault::read_only().under("/d/e"));
-            disk.sync_all_below(Path::new("/d")).unwrap_err();
-            disk.sync_all_below(Path::new("/other")).unwrap();
+            here.sync_all_beside().unwrap_err();
+            elsewhere.sync_all_beside().unwrap();
             disk.heal();
-            disk.sync_all_below(Path::new("/d")).unwrap();
+            here.sync_all_beside().unwrap();
             disk.power_lost(&Random::from_seed(seed));
             assert_eq!(disk.bytes(Path::new("/d/f")), [1; 600]);
             assert_eq!(disk.bytes(Path::new("/d/e/g")), [1; 600]);

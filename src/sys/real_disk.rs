@@ -88,11 +88,6 @@ impl Disk for RealDisk {
         File::open(path)?.sync_all()
     }
 
-    fn sync_all_below(&self, path: &Path) -> io::Result<()> {
-        // Since Linux 5.8 it tells of what could not be written.
-        Ok(rustix::fs::syncfs(File::open(path)?)?)
-    }
-
     fn space(&self, path: &Path) -> io::Result<(u64, u64)> {
         let volume = rustix::fs::statvfs(path)?;
         let unit = volume.f_frsize;
@@ -133,7 +128,13 @@ struct RealLock {
     inode: (u64, u64),
 }
 
-impl DiskLock for RealLock {}
+impl DiskLock for RealLock {
+    fn sync_all_beside(&self) -> io::Result<()> {
+        // Since Linux 5.8 it fails when something could not be written since the file
+        // was opened, whoever else may have been told of it.
+        Ok(rustix::fs::syncfs(&self.file)?)
+    }
+}
 
 impl Drop for RealLock {
     fn drop(&mut self) {
