@@ -478,6 +478,23 @@ fn timestamps_name_offsets() {
 }
 
 #[test]
+fn timestamps_name_offsets_of_records_that_were_evicted() {
+    let mut bench = Bench::start();
+    bench.append(0, 3);
+    bench.append(0, 5000);
+    // A new start knows nothing of the segments yet.
+    bench.node = bench.node.restart(&[("num.partitions", "2")]);
+    bench.client = bench.node.client();
+    bench.node.evict("t-0");
+    let part = ListOffsetsPartition { timestamp: 5_999, ..Default::default() };
+    let topic = ListOffsetsTopic { name: "t".into(), partitions: vec![part], ..Default::default() };
+    let request = ListOffsetsRequest { replica_id: -1, topics: vec![topic], ..Default::default() };
+    let response: ListOffsetsResponse = bench.client.call(7, &request);
+    let part = &response.topics[0].partitions[0];
+    assert_eq!((part.error_code, part.offset, part.timestamp), (0, 5_002, 5_999));
+}
+
+#[test]
 fn deleted_records_are_gone() {
     let mut bench = Bench::start();
     bench.append(0, 5);

@@ -4,15 +4,16 @@ use std::collections::HashMap;
 
 use super::RequestContext;
 use super::error_code::partition_error;
-use crate::log::OffsetSpec;
-use crate::partition::LookupError;
+use crate::log::{OffsetFor, OffsetSpec, TimestampAndOffset};
 use crate::partition::table::Missing;
 use crate::partition::waiters::Isolation;
+use crate::partition::{LookupError, OffsetQuestion, Partition};
 use crate::protocol::ErrorCode;
 use crate::protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsRequest};
 use crate::protocol::messages::list_offsets_response::{
     ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse,
 };
+use crate::sys::cold::{IfCold, aside};
 use crate::types::LeaderEpoch;
 
 /// Replica id of consumers.
@@ -23,6 +24,10 @@ const DEBUGGER: i32 = -2;
 const KNOWS_NOT_AVAILABLE: i16 = 5;
 /// First version that is told the offset's leader epoch.
 const TELLS_EPOCH: i16 = 4;
+
+/// So often a question makes way for the disk; as a rule each segment is read once.
+/// What is evicted again and again is waited for then.
+const COLD_LOOKS: usize = 10_000;
 
 /// Answers a ListOffsets.
 pub async fn handle(
@@ -40,31 +45,28 @@ pub async fn handle(
         _ => Isolation::HighWatermark,
     });
     let leader_only = request.replica_id != DEBUGGER;
-    let answer = |topic: &str, part: &ListOffsetsPartition| {
-        let twice = times.get(&(topic, part.partition_index)).is_some_and(|times| *times > 1);
-        let found = match twice {
-            true => Err(ErrorCode::InvalidRequest),
-            false => look_up(context, topic, part, isolation, leader_only),
-        };
-        found.unwrap_or_else(|error| ListOffsetsPartitionResponse {
-            partition_index: part.partition_index,
-            error_code: error.code(),
-            ..Default::default()
-        })
-    };
-    let topics = request
-        .topics
-        .iter()
-        .map(|topic| ListOffsetsTopicResponse {
-            name: topic.name.clone(),
-            partitions: topic.partitions.iter().map(|part| answer(&topic.name, part)).collect(),
-            ..Default::default()
-        })
-        .collect();
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in &request.topics {
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for part in &topic.partitions {
+            let key = (topic.name.as_str(), part.partition_index);
+            let found = match times.get(&key).is_some_and(|times| *times > 1) {
+                true => Err(ErrorCode::InvalidRequest),
+                false => look_up(context, &topic.name, part, isolation, leader_only).await,
+            };
+            partitions.push(found.unwrap_or_else(|error| ListOffsetsPartitionResponse {
+                partition_index: part.partition_index,
+                error_code: error.code(),
+                ..Default::default()
+            }));
+        }
+        let name = topic.name.clone();
+        topics.push(ListOffsetsTopicResponse { name, partitions, ..Default::default() });
+    }
     ListOffsetsResponse { topics, ..Default::default() }
 }
 
-fn look_up(
+async fn look_up(
     context: &RequestContext<'_>,
     topic: &str,
     part: &ListOffsetsPartition,
@@ -72,20 +74,14 @@ fn look_up(
     leader_only: bool,
 ) -> Result<ListOffsetsPartitionResponse, ErrorCode> {
     let spec = spec(part.timestamp, context.api_version)?;
+    let current_leader_epoch = LeaderEpoch(part.current_leader_epoch);
+    let question = OffsetQuestion { spec, isolation, current_leader_epoch, leader_only };
     let hosted = context.broker.partitions.get(topic, part.partition_index);
     let partition = hosted.map_err(|missing| match missing {
         Missing::Offline => ErrorCode::KafkaStorageError,
         Missing::NotHere => super::not_here(context, topic, part.partition_index),
     })?;
-    let epoch = LeaderEpoch(part.current_leader_epoch);
-    let found =
-        partition.offset_for(spec, isolation, epoch, leader_only).map_err(|error| match error {
-            LookupError::Partition(error) => partition_error(&error),
-            LookupError::OffsetNotAvailable if context.api_version >= KNOWS_NOT_AVAILABLE => {
-                ErrorCode::OffsetNotAvailable
-            }
-            LookupError::OffsetNotAvailable => ErrorCode::LeaderNotAvailable,
-        })?;
+    let found = offset_for(&partition, &question, context.api_version).await?;
     let mut answer = ListOffsetsPartitionResponse {
         partition_index: part.partition_index,
         ..Default::default()
@@ -98,6 +94,48 @@ fn look_up(
         }
     }
     Ok(answer)
+}
+
+/// The offset; where the disk must be waited for, this does, and nobody else.
+async fn offset_for(
+    partition: &Partition,
+    question: &OffsetQuestion,
+    version: i16,
+) -> Result<Option<TimestampAndOffset>, ErrorCode> {
+    let refused = |error| match error {
+        LookupError::Partition(error) => partition_error(&error),
+        LookupError::OffsetNotAvailable if version >= KNOWS_NOT_AVAILABLE => {
+            ErrorCode::OffsetNotAvailable
+        }
+        LookupError::OffsetNotAvailable => ErrorCode::LeaderNotAvailable,
+    };
+    let mut refusals = 0..COLD_LOOKS;
+    loop {
+        let if_cold = refusals.next().map_or(IfCold::Wait, |_| IfCold::Refuse);
+        match partition.offset_for(question, if_cold).map_err(refused)? {
+            OffsetFor::Known(found) => return Ok(found),
+            OffsetFor::Cold(cold) => {
+                if aside(move || cold.bring_in()).await.is_err() {
+                    // The next look waits, meets the same error and tells it.
+                    refusals = 0..0;
+                }
+            }
+            OffsetFor::Search(search) => {
+                let run = aside(move || {
+                    let found = search.run();
+                    Ok((search, found))
+                });
+                let (search, found) = run.await.map_err(|error| {
+                    tracing::error!(%error, "a search by time was not finished");
+                    ErrorCode::UnknownServerError
+                })?;
+                let found = partition.offset_found(question, &search, found);
+                if let Some(found) = found.map_err(refused)? {
+                    return Ok(found);
+                }
+            }
+        }
+    }
 }
 
 /// What a timestamp asks for; some are special from a version on, other negative

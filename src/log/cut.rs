@@ -6,6 +6,7 @@ use super::recovery::replay_segment;
 use super::retention::{DeletionReason, LogPosition, RetentionPolicy, SegmentSummary, deletable};
 use super::segment::Segment;
 use super::{Log, LogError, LogKind};
+use crate::sys::cold::{Cold, IfCold};
 use crate::types::{Offset, Timestamp};
 
 /// A segment that was renamed and waits to be removed: readers may still be at it.
@@ -118,15 +119,30 @@ impl Log {
 
     /// Lets the segments go that settings allow to go; how many.
     pub fn run_retention(&mut self, high_watermark: Offset) -> Result<usize, LogError> {
+        // Nothing is cold for those who wait.
+        Ok(self.try_retention(high_watermark, IfCold::Wait)?.unwrap_or(0))
+    }
+
+    /// The same where it is asked not to wait for the disk. The inner error says what
+    /// is not in memory; nothing went then.
+    pub fn try_retention(
+        &mut self,
+        high_watermark: Offset,
+        if_cold: IfCold,
+    ) -> Result<Result<usize, Cold>, LogError> {
         self.check_online()?;
-        let gone = self.find_deletable(high_watermark).and_then(|reasons| {
+        let gone = self.find_deletable(high_watermark, if_cold).and_then(|reasons| {
             if reasons.is_empty() { Ok(0) } else { self.delete_first(&reasons) }
         });
         self.publish_marks();
-        gone.map_err(|error| self.explain(error))
+        self.unless_cold(gone)
     }
 
-    fn find_deletable(&self, high_watermark: Offset) -> io::Result<Vec<DeletionReason>> {
+    fn find_deletable(
+        &self,
+        high_watermark: Offset,
+        if_cold: IfCold,
+    ) -> io::Result<Vec<DeletionReason>> {
         let policy = RetentionPolicy {
             // The metadata log goes by its snapshots only.
             delete: self.kind == LogKind::Partition && self.config.cleanup_policy.delete,
@@ -141,7 +157,7 @@ impl Log {
             // Only asked for where it matters: it may have to be read.
             let closed = segment.base() != self.active.base();
             let largest = if by_age && (closed || segment.size() > 0) {
-                segment.largest_or_modified()?
+                segment.largest_or_modified(if_cold)?
             } else {
                 Timestamp(i64::MAX)
             };

@@ -74,19 +74,19 @@ impl<E: IndexEntry> EntryFile<E> {
     }
 
     /// Entry number `at`; `None` beyond the end.
-    pub fn get(&self, at: usize) -> io::Result<Option<E>> {
+    fn get(&self, at: usize, if_cold: IfCold) -> io::Result<Option<E>> {
         if let Some(index) = at.checked_sub(self.first_recent) {
             return Ok(self.recent.get(index).copied());
         }
         let mut bytes = [0; 64];
         let bytes = bytes.get_mut(..E::LEN).unwrap_or_default();
-        self.slot.existing()?.read_exact_at(bytes, (at * E::LEN) as u64)?;
+        if_cold.read_exact_at(&self.slot.existing()?, bytes, (at * E::LEN) as u64)?;
         Ok(Some(E::read(bytes)))
     }
 
     /// The newest entry.
-    pub fn last(&self) -> io::Result<Option<E>> {
-        self.len().checked_sub(1).map_or(Ok(None), |at| self.get(at))
+    pub fn last(&self, if_cold: IfCold) -> io::Result<Option<E>> {
+        self.len().checked_sub(1).map_or(Ok(None), |at| self.get(at, if_cold))
     }
 
     /// Number of entries at the front for which `before` holds, and the last of them;
@@ -237,9 +237,9 @@ mod tests {
         }
         assert_eq!(file.search(|_| false, IfCold::Wait).unwrap(), (0, None));
         for at in [0, 1, 255, 2047, 2048, 2999] {
-            assert_eq!(file.get(at).unwrap(), Some(Number(at as u32 * 2)));
+            assert_eq!(file.get(at, IfCold::Wait).unwrap(), Some(Number(at as u32 * 2)));
         }
-        assert_eq!(file.get(3000).unwrap(), None);
+        assert_eq!(file.get(3000, IfCold::Wait).unwrap(), None);
     }
 
     #[test]
@@ -249,7 +249,7 @@ mod tests {
         (0..2000).for_each(|number| file.push(Number(number)));
         file.truncate(10);
         file.push(Number(77));
-        assert_eq!((file.len(), file.last().unwrap()), (11, Some(Number(77))));
+        assert_eq!((file.len(), file.last(IfCold::Wait).unwrap()), (11, Some(Number(77))));
         file.write_out().unwrap();
         let bytes = disk.bytes(Path::new(PATH));
         assert_eq!(bytes.len(), 44);

@@ -273,7 +273,10 @@ fn use_every_way(log: &mut Log) {
     let _ = read_log(log);
     let end = log.log_end_offset();
     for timestamp in [-6, -3, -2, 0, NOW.0, NOW.0 + 1] {
-        let _ = log.offset_for(OffsetSpec::from_timestamp(timestamp).unwrap());
+        let spec = OffsetSpec::from_timestamp(timestamp).unwrap();
+        if let Ok(OffsetFor::Search(search)) = log.offset_for(spec, IfCold::Wait) {
+            let _ = search.run();
+        }
     }
     let _ = log.aborted_transactions(log.log_start_offset(), end, IfCold::Wait);
     let rules = AppendRules::of(log.config());

@@ -58,6 +58,7 @@ mod store_moving;
 #[cfg(test)]
 mod tests;
 pub mod time_index;
+mod time_search;
 pub mod txn_index;
 mod upkeep;
 pub mod validate;
@@ -77,11 +78,11 @@ use self::files::{Folder, OpenFiles};
 pub use self::marks::LogMarks;
 use self::producer_files::ProducerFiles;
 pub use self::producers::{ProducerContext, Producers};
-pub use self::read::{FileSlice, LogSlice, OffsetSpec};
+pub use self::read::{FileSlice, LogSlice};
 pub use self::recovery::RecoveryReport;
-pub use self::segment::TimestampAndOffset;
 use self::segment::{IndexRules, Segment};
 use self::side_files::{EpochFile, TopicIdFile};
+pub use self::time_search::{OffsetFor, OffsetSpec, TimeSearch, TimestampAndOffset};
 pub use self::txn_index::AbortedTransaction;
 pub use self::validate::AppendRules;
 use crate::sys::clock::Clock;
@@ -160,7 +161,8 @@ pub struct Log {
     epochs: EpochFile,
     producers: ProducerFiles,
     doomed: Vec<Doomed>,
-    /// Counts what makes a sync that is under way say nothing of the log any more.
+    /// Counts what makes a sync or a search that is under way say nothing of the log any
+    /// more.
     rewinds: u64,
     marks: Arc<LogMarks>,
     /// The directory was created with this log; its name is not synced yet.

@@ -93,8 +93,8 @@ impl OffsetIndex {
     }
 
     /// The newest entry, or the segment's start.
-    pub fn last(&self) -> io::Result<OffsetPosition> {
-        Ok(self.place(self.entries.last()?))
+    pub fn last(&self, if_cold: IfCold) -> io::Result<OffsetPosition> {
+        Ok(self.place(self.entries.last(if_cold)?))
     }
 
     fn place(&self, entry: Option<Entry>) -> OffsetPosition {
@@ -159,6 +159,6 @@ mod tests {
         let bytes = disk.bytes(Path::new("/d/00000000000000000100.index"));
         assert_eq!(bytes, [0, 0, 0, 10, 0, 0, 0x13, 0x88, 0, 0, 0, 20, 0, 0, 0x27, 0x10]);
         index.truncate_to(Offset(120)).unwrap();
-        assert_eq!(index.last().unwrap(), at(110, 5000));
+        assert_eq!(index.last(IfCold::Wait).unwrap(), at(110, 5000));
     }
 }

@@ -1,4 +1,4 @@
-//! Finding batches: by offset for readers, by time for ListOffsets.
+//! Finding batches by offset, for readers.
 
 use std::io;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::error::ReadError;
-use super::segment::{Segment, TimestampAndOffset};
+use super::segment::Segment;
 use super::txn_index::AbortedTransaction;
 use super::{Log, LogError};
 use crate::sys::cold::{Cold, IfCold};
 use crate::sys::disk::DiskFile;
-use crate::types::{LeaderEpoch, Offset, Timestamp};
+use crate::types::Offset;
 
 /// A piece of a segment's file.
 #[derive(Clone, Debug)]
@@ -73,55 +73,6 @@ impl LogSlice {
     }
 }
 
-/// Which offset ListOffsets asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OffsetSpec {
-    /// -1: after the last that the asker may see; the caller knows that one.
-    Latest,
-    /// -2: the log start.
-    Earliest,
-    /// -3: of the record with the largest timestamp (KIP-734).
-    MaxTimestamp,
-    /// -4: the first on local disk; without tiered storage the log start (KIP-405).
-    EarliestLocal,
-    /// -5: the last in tiered storage (KIP-1005).
-    LatestTiered,
-    /// -6: the first not yet in tiered storage (KIP-1023).
-    EarliestPendingUpload,
-    /// The first with this timestamp or a later one.
-    Timestamp(Timestamp),
-}
-
-impl OffsetSpec {
-    /// Reads the timestamp of a request; `None` for a negative one that means
-    /// nothing.
-    pub fn from_timestamp(timestamp: i64) -> Option<Self> {
-        Some(match timestamp {
-            0.. => Self::Timestamp(Timestamp(timestamp)),
-            -1 => Self::Latest,
-            -2 => Self::Earliest,
-            -3 => Self::MaxTimestamp,
-            -4 => Self::EarliestLocal,
-            -5 => Self::LatestTiered,
-            -6 => Self::EarliestPendingUpload,
-            _ => return None,
-        })
-    }
-
-    /// True for those that name the log's beginning, which everybody may see.
-    pub fn is_earliest(self) -> bool {
-        matches!(self, Self::Earliest | Self::EarliestLocal)
-    }
-}
-
-impl TimestampAndOffset {
-    /// An offset without a timestamp.
-    pub fn at(offset: Offset, leader_epoch: LeaderEpoch) -> Self {
-        let leader_epoch = Some(leader_epoch).filter(|epoch| epoch.0 >= 0);
-        Self { timestamp: Timestamp::NONE, offset, leader_epoch }
-    }
-}
-
 impl Log {
     /// Whole batches from the one that holds `from` on, none of which has an
     /// offset of `up_to` or above, together at most `max_bytes` — but one at
@@ -156,7 +107,7 @@ impl Log {
         Ok(self.unless_cold(found)?)
     }
 
-    fn unless_cold<T>(&self, found: io::Result<T>) -> Result<Result<T, Cold>, LogError> {
+    pub(super) fn unless_cold<T>(&self, found: io::Result<T>) -> Result<Result<T, Cold>, LogError> {
         match found.map_err(Cold::place) {
             Ok(found) => Ok(Ok(found)),
             Err(Ok(cold)) => Ok(Err(cold)),
@@ -243,54 +194,5 @@ impl Log {
             }
         }
         Ok(Ok(aborted))
-    }
-
-    /// The offset that `spec` names; `None` when no record fits. Knows nothing of
-    /// high watermarks: the caller compares.
-    pub fn offset_for(&self, spec: OffsetSpec) -> Result<Option<TimestampAndOffset>, LogError> {
-        self.check_online()?;
-        let found = match spec {
-            OffsetSpec::Latest => {
-                let epoch = self.epochs().latest().map_or(LeaderEpoch::NONE, |entry| entry.epoch);
-                Ok(Some(TimestampAndOffset::at(self.log_end, epoch)))
-            }
-            OffsetSpec::Earliest | OffsetSpec::EarliestLocal => {
-                let first = self.epochs().earliest();
-                let first = first.filter(|entry| entry.start_offset <= self.log_start);
-                let epoch = first.map_or(LeaderEpoch::NONE, |entry| entry.epoch);
-                Ok(Some(TimestampAndOffset::at(self.log_start, epoch)))
-            }
-            // Nothing is tiered.
-            OffsetSpec::LatestTiered | OffsetSpec::EarliestPendingUpload => {
-                Ok(Some(TimestampAndOffset {
-                    timestamp: Timestamp::NONE,
-                    offset: Offset::NONE,
-                    leader_epoch: Some(LeaderEpoch::NONE),
-                }))
-            }
-            OffsetSpec::MaxTimestamp => self.find_largest_timestamp(),
-            OffsetSpec::Timestamp(target) => self.find_timestamp(target),
-        };
-        found.map_err(|error| self.explain(error))
-    }
-
-    fn find_largest_timestamp(&self) -> io::Result<Option<TimestampAndOffset>> {
-        let mut best: Option<(&Segment, Timestamp)> = None;
-        for segment in self.segments() {
-            let largest = segment.largest()?.timestamp;
-            if best.is_none_or(|(_, timestamp)| largest > timestamp) {
-                best = Some((segment, largest));
-            }
-        }
-        best.map_or(Ok(None), |(segment, _)| segment.find_largest())
-    }
-
-    fn find_timestamp(&self, target: Timestamp) -> io::Result<Option<TimestampAndOffset>> {
-        for segment in self.segments() {
-            if segment.largest_or_modified()? >= target {
-                return segment.find_timestamp(target, self.log_start);
-            }
-        }
-        Ok(None)
     }
 }

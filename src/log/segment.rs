@@ -2,26 +2,24 @@
 //! things in it.
 //!
 //! Only the last segment of a log grows. Nothing here knows leaders, producers
-//! or what may be read; it finds batches by offset and by time, appends bytes
+//! or what may be read; it finds batches by offset, tells where those of a time are, appends bytes
 //! that are ready, and cuts.
 
 use std::io::{self, IoSlice};
 use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
 
-use super::batch::{BatchHeader, BatchView, TimestampType};
+use super::batch::BatchHeader;
 use super::compaction::plan::SegmentSizes;
-use super::compression::{Codec, stored_records};
 use super::file_names::{FileKind, Phase};
 use super::files::{FileSlot, Folder};
 use super::offset_index::{self, OffsetIndex, OffsetPosition};
-use super::record::Records;
-use super::scan::{BatchAt, HeaderScan, damaged};
+use super::scan::{BatchAt, HeaderScan};
 use super::time_index::{self, TimeIndex, TimestampOffset};
 use super::txn_index::TransactionIndex;
 use crate::sys::cold::IfCold;
 use crate::sys::disk::DiskFile;
-use crate::types::{LeaderEpoch, Offset, Timestamp};
+use crate::types::{Offset, Timestamp};
 
 /// Lengths of a segment's files, as the directory lists them; `None` for a file
 /// that is not there.
@@ -35,17 +33,6 @@ pub struct SegmentFiles {
     pub time_index: Option<u64>,
     /// `.txnindex`
     pub txn_index: Option<u64>,
-}
-
-/// A record found by its timestamp, or an offset that was asked for by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimestampAndOffset {
-    /// The record's timestamp, or none where only an offset was asked for.
-    pub timestamp: Timestamp,
-    /// Its offset.
-    pub offset: Offset,
-    /// The epoch of its batch, where known.
-    pub leader_epoch: Option<LeaderEpoch>,
 }
 
 /// A batch that was or is being appended, as the indexes need to know it.
@@ -276,11 +263,11 @@ impl Segment {
         if !thorough {
             return Ok(None);
         }
-        let last = self.offsets.last()?;
+        let last = self.offsets.last(IfCold::Wait)?;
         if last.offset < self.base || (last.position > 0 && last.position >= self.size) {
             return Ok(Some("offset index points outside the segment"));
         }
-        if self.times.last()?.offset < self.base {
+        if self.times.last(IfCold::Wait)?.offset < self.base {
             return Ok(Some("time index points outside the segment"));
         }
         Ok(None)
@@ -319,7 +306,7 @@ impl Segment {
     ) -> io::Result<()> {
         let file = self.log.existing()?;
         // Known before anything is written, so that nothing after the write fails.
-        self.largest()?;
+        self.largest(IfCold::Wait)?;
         if let Err(error) = file.write_all_at(slices, self.size) {
             file.set_len(self.size)?;
             return Err(error);
@@ -332,14 +319,14 @@ impl Segment {
         if self.size == 0 {
             self.first_timestamp = OnceLock::from(batch.max_timestamp);
         }
-        if batch.max_timestamp > self.largest()?.timestamp {
+        if batch.max_timestamp > self.largest(IfCold::Wait)?.timestamp {
             let largest =
                 TimestampOffset { timestamp: batch.max_timestamp, offset: batch.last_offset };
             self.largest = OnceLock::from(largest);
         }
         if self.bytes_since_entry > rules.interval_bytes {
             self.offsets.append(batch.last_offset, self.size);
-            let largest = self.largest()?;
+            let largest = self.largest(IfCold::Wait)?;
             self.times.maybe_append(largest)?;
             self.bytes_since_entry = 0;
         }
@@ -354,7 +341,7 @@ impl Segment {
     /// Writes what the index files lack: the segment takes no more appends, or
     /// the log closes. Nothing is synced.
     pub fn seal(&mut self) -> io::Result<()> {
-        let largest = self.largest()?;
+        let largest = self.largest(IfCold::Wait)?;
         self.times.maybe_append(largest)?;
         self.offsets.write_out()?;
         self.times.write_out()
@@ -439,7 +426,7 @@ impl Segment {
 
     /// A position from where to look for `target`. An entry that points to no
     /// batch, or to one behind the target, is damage: then from the start.
-    fn start_for(&self, target: Offset, if_cold: IfCold) -> io::Result<u64> {
+    pub fn start_for(&self, target: Offset, if_cold: IfCold) -> io::Result<u64> {
         let entry = self.offsets.lookup(target, if_cold)?;
         if entry.position == 0 {
             return Ok(0);
@@ -542,7 +529,7 @@ impl Segment {
     /// The offset after the last batch; the base when there is none.
     pub fn read_next_offset(&self) -> io::Result<Offset> {
         let mut next = self.base;
-        let start = self.start_for(self.offsets.last()?.offset, IfCold::Wait)?;
+        let start = self.start_for(self.offsets.last(IfCold::Wait)?.offset, IfCold::Wait)?;
         self.scan(start, IfCold::Wait, |at| {
             next = at.header.next_offset();
             ControlFlow::Continue(())
@@ -564,89 +551,30 @@ impl Segment {
     }
 
     /// Largest timestamp, with the batch where it was first seen.
-    pub fn largest(&self) -> io::Result<TimestampOffset> {
+    pub fn largest(&self, if_cold: IfCold) -> io::Result<TimestampOffset> {
         if let Some(largest) = self.largest.get() {
             return Ok(*largest);
         }
-        let largest = self.times.last()?;
+        let largest = self.times.last(if_cold)?;
         Ok(*self.largest.get_or_init(|| largest))
     }
 
     /// Largest timestamp; where no record has one, when the file was last changed.
-    pub fn largest_or_modified(&self) -> io::Result<Timestamp> {
-        let largest = self.largest()?.timestamp;
+    pub fn largest_or_modified(&self, if_cold: IfCold) -> io::Result<Timestamp> {
+        let largest = self.largest(if_cold)?.timestamp;
         if largest.0 >= 0 { Ok(largest) } else { self.file()?.modified().map(Timestamp) }
     }
 
-    /// The first record at `from` or later with a timestamp of `target` or later.
-    pub fn find_timestamp(
+    /// A position from where to look for a record of `target` or later at `from` or
+    /// after it.
+    pub fn start_for_time(
         &self,
         target: Timestamp,
         from: Offset,
-    ) -> io::Result<Option<TimestampAndOffset>> {
-        let before = self.times.lookup(target)?;
-        let start = self.start_for(before.offset.max(from), IfCold::Wait)?;
-        self.search_records(
-            start,
-            |header| header.max_timestamp >= target,
-            |timestamp, offset| timestamp >= target && offset >= from,
-        )
-    }
-
-    /// The first record with the segment's largest timestamp.
-    pub fn find_largest(&self) -> io::Result<Option<TimestampAndOffset>> {
-        let largest = self.largest()?;
-        if largest.timestamp == Timestamp::NONE {
-            return Ok(None);
-        }
-        let start = self.start_for(largest.offset, IfCold::Wait)?;
-        let wanted = |header: &BatchHeader| header.max_timestamp == largest.timestamp;
-        let mut last_of_append_time = None;
-        self.scan(start, IfCold::Wait, |at| {
-            if !wanted(&at.header) {
-                return ControlFlow::Continue(());
-            }
-            let kind = at.header.attributes.timestamp_type();
-            last_of_append_time = (kind == TimestampType::LogAppendTime).then_some(at.header);
-            ControlFlow::Break(())
-        })?;
-        if let Some(header) = last_of_append_time {
-            // All its records have this time; the last one is meant (KIP-734).
-            return Ok(Some(found(&header, header.max_timestamp, header.last_offset())));
-        }
-        self.search_records(start, wanted, |timestamp, _| timestamp == largest.timestamp)
-    }
-
-    /// The first record that `wanted` accepts in the batches that `open` accepts.
-    fn search_records(
-        &self,
-        start: u64,
-        open: impl Fn(&BatchHeader) -> bool,
-        wanted: impl Fn(Timestamp, Offset) -> bool,
-    ) -> io::Result<Option<TimestampAndOffset>> {
-        let file = self.file()?;
-        let mut scan = HeaderScan::new(&file, IfCold::Wait, start, self.size);
-        while let Some(at) = scan.next()? {
-            if !open(&at.header) {
-                continue;
-            }
-            let mut bytes = vec![0; at.header.total_len];
-            file.read_exact_at(&mut bytes, at.position)?;
-            let view = BatchView::parse(&bytes).map_err(|error| damaged(at.position, &error))?;
-            match first_record(&view, &wanted) {
-                Ok(None) => {}
-                Ok(hit) => return Ok(hit),
-                // A producer's fault, which was not looked for when it came.
-                Err(reason) if at.header.codec() != Some(Codec::None) => {
-                    tracing::warn!(position = at.position, %reason, "batch cannot be unfolded");
-                }
-                Err(reason) => {
-                    let reason = format!("batch at byte {}: {reason}", at.position);
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
-                }
-            }
-        }
-        Ok(None)
+        if_cold: IfCold,
+    ) -> io::Result<u64> {
+        let before = self.times.lookup(target, if_cold)?;
+        self.start_for(before.offset.max(from), if_cold)
     }
 
     // ── cutting ─────────────────────────────────────────────────────────────
@@ -673,7 +601,7 @@ impl Segment {
 
     /// Largest timestamp by the time index and the batches after its last entry.
     fn read_largest(&self) -> io::Result<TimestampOffset> {
-        let mut largest = self.times.last()?;
+        let mut largest = self.times.last(IfCold::Wait)?;
         let start = self.start_for(largest.offset, IfCold::Wait)?;
         self.scan(start, IfCold::Wait, |at| {
             if at.header.max_timestamp > largest.timestamp {
@@ -742,25 +670,4 @@ impl Segment {
     pub fn remove(&mut self) -> io::Result<()> {
         self.slots().into_iter().try_for_each(|slot| slot.remove())
     }
-}
-
-fn found(header: &BatchHeader, timestamp: Timestamp, offset: Offset) -> TimestampAndOffset {
-    let leader_epoch = Some(header.leader_epoch).filter(|epoch| epoch.0 >= 0);
-    TimestampAndOffset { timestamp, offset, leader_epoch }
-}
-
-/// The first record of a batch that `wanted` accepts.
-fn first_record(
-    batch: &BatchView<'_>,
-    wanted: &impl Fn(Timestamp, Offset) -> bool,
-) -> Result<Option<TimestampAndOffset>, String> {
-    let header = batch.header();
-    let plain = stored_records(batch)?;
-    for record in Records::new(header, &plain) {
-        let record = record.map_err(|error| error.to_string())?;
-        if wanted(record.timestamp, record.offset) {
-            return Ok(Some(found(header, record.timestamp, record.offset)));
-        }
-    }
-    Ok(None)
 }

@@ -79,16 +79,16 @@ impl TimeIndex {
     }
 
     /// The last entry with a timestamp not above `target`, or the segment's start.
-    pub fn lookup(&self, target: Timestamp) -> io::Result<TimestampOffset> {
+    pub fn lookup(&self, target: Timestamp, if_cold: IfCold) -> io::Result<TimestampOffset> {
         let before = |entry: &Entry| entry.timestamp <= target.0;
-        Ok(self.place(self.entries.search(before, IfCold::Wait)?.1))
+        Ok(self.place(self.entries.search(before, if_cold)?.1))
     }
 
     /// The newest entry, or the segment's start.
-    pub fn last(&self) -> io::Result<TimestampOffset> {
+    pub fn last(&self, if_cold: IfCold) -> io::Result<TimestampOffset> {
         match self.newest {
             Some(newest) => Ok(newest),
-            None => Ok(self.place(self.entries.last()?)),
+            None => Ok(self.place(self.entries.last(if_cold)?)),
         }
     }
 
@@ -100,7 +100,7 @@ impl TimeIndex {
 
     /// Adds an entry when its timestamp is above the newest one's.
     pub fn maybe_append(&mut self, entry: TimestampOffset) -> io::Result<()> {
-        let newest = self.last()?;
+        let newest = self.last(IfCold::Wait)?;
         if entry.timestamp > newest.timestamp
             && let Ok(relative) = i32::try_from(entry.offset - self.base)
         {
@@ -148,16 +148,16 @@ mod tests {
             timestamp: Timestamp(timestamp),
             offset: Offset(offset),
         };
-        assert_eq!(index.last().unwrap(), at(-1, 100));
+        assert_eq!(index.last(IfCold::Wait).unwrap(), at(-1, 100));
         for entry in [at(50, 105), at(50, 110), at(40, 112), at(60, 120)] {
             index.maybe_append(entry).unwrap();
         }
         assert_eq!(index.len(), 2);
-        assert_eq!(index.lookup(Timestamp(49)).unwrap(), at(-1, 100));
-        assert_eq!(index.lookup(Timestamp(59)).unwrap(), at(50, 105));
-        assert_eq!(index.lookup(Timestamp(60)).unwrap(), at(60, 120));
+        assert_eq!(index.lookup(Timestamp(49), IfCold::Wait).unwrap(), at(-1, 100));
+        assert_eq!(index.lookup(Timestamp(59), IfCold::Wait).unwrap(), at(50, 105));
+        assert_eq!(index.lookup(Timestamp(60), IfCold::Wait).unwrap(), at(60, 120));
         index.truncate_to(Offset(120)).unwrap();
-        assert_eq!(index.last().unwrap(), at(50, 105));
+        assert_eq!(index.last(IfCold::Wait).unwrap(), at(50, 105));
         index.write_out().unwrap();
         let bytes = disk.bytes(Path::new("/d/00000000000000000100.timeindex"));
         assert_eq!(bytes, [0, 0, 0, 0, 0, 0, 0, 50, 0, 0, 0, 5]);

@@ -11,6 +11,7 @@ use super::directory::LogDirectory;
 use super::news::Look;
 use super::store::{LogStore, Owner};
 use super::{Log, LogError, LogMarks};
+use crate::sys::cold::IfCold;
 use crate::sys::disk::is_exhaustion;
 use crate::types::TopicPartition;
 
@@ -22,22 +23,39 @@ const SYNCED_ONE_BY_ONE: usize = 16;
 /// looked at next time.
 const SYNCED_AT_A_LOOK: usize = 100;
 
+/// So often retention makes way for the disk in one log; as a rule each segment is
+/// read once. What is evicted again and again is waited for then.
+const COLD_LOOKS: usize = 10_000;
+
 impl LogStore {
     /// Lets go what retention allows: each `log.retention.check.interval.ms`.
+    /// The locks of logs are not held while the age of a segment is read from the disk.
     pub fn run_retention(&self) {
-        self.for_each(
-            |_| true,
-            |name, log| {
-                let high_watermark = log.marks().high_watermark();
-                match log.run_retention(high_watermark) {
-                    Ok(0) => {}
-                    Ok(gone) => {
-                        tracing::info!(partition = %name, gone, "retention let segments go")
+        for name in self.names_where(|_| true) {
+            let mut refusals = 0..COLD_LOOKS;
+            loop {
+                let if_cold = refusals.next().map_or(IfCold::Wait, |_| IfCold::Refuse);
+                let mut missing = None;
+                self.with_log(&name, |log| {
+                    let high_watermark = log.marks().high_watermark();
+                    match log.try_retention(high_watermark, if_cold) {
+                        Ok(Ok(0)) => {}
+                        Ok(Ok(gone)) => {
+                            tracing::info!(partition = %name, gone, "retention let segments go");
+                        }
+                        Ok(Err(cold)) => missing = Some(cold),
+                        Err(error) => {
+                            tracing::error!(partition = %name, %error, "retention failed")
+                        }
                     }
-                    Err(error) => tracing::error!(partition = %name, %error, "retention failed"),
+                });
+                let Some(cold) = missing else { break };
+                if cold.bring_in().is_err() {
+                    // The next look waits, meets the same error and tells it.
+                    refusals = 0..0;
                 }
-            },
-        );
+            }
+        }
     }
 
     /// Forgets silent producers: each

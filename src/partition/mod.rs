@@ -32,7 +32,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 pub use self::append::{Appended, CommitError};
-pub use self::read::{Extent, Limits, LookupError, Position, Readable, Reader};
+pub use self::read::{Extent, Limits, LookupError, OffsetQuestion, Position, Readable, Reader};
 use self::role::State;
 use crate::log::store::LogHolder;
 use crate::log::{AppendError, Log, LogConfig, LogError, ReadError};

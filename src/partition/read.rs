@@ -1,6 +1,7 @@
 //! The reading side: records for consumers and followers, offsets for timestamps,
 //! ends of epochs.
 
+use std::io;
 use std::sync::Arc;
 
 use super::replicas::FollowerFetch;
@@ -8,7 +9,9 @@ use super::role::{Role, State};
 use super::waiters::{FetchWaiter, Isolation};
 use super::{Partition, PartitionError};
 use crate::log::producers::ProducerEntry;
-use crate::log::{AbortedTransaction, LogSlice, OffsetSpec, TimestampAndOffset};
+use crate::log::{
+    AbortedTransaction, LogSlice, OffsetFor, OffsetSpec, TimeSearch, TimestampAndOffset,
+};
 use crate::sys::cold::{Cold, IfCold};
 use crate::types::{BrokerId, LeaderEpoch, Offset, ProducerId};
 
@@ -82,6 +85,19 @@ pub struct Readable {
     pub undrained: bool,
 }
 
+/// Which offset is asked for, and by whom.
+#[derive(Clone, Copy, Debug)]
+pub struct OffsetQuestion {
+    /// The offset.
+    pub spec: OffsetSpec,
+    /// What the asker sees; `None` for a replica or a debugger, which sees everything.
+    pub isolation: Option<Isolation>,
+    /// The leader epoch that it believes in; -1 for none.
+    pub current_leader_epoch: LeaderEpoch,
+    /// No other replica may answer it.
+    pub leader_only: bool,
+}
+
 /// Why no offset is told.
 #[derive(Debug, thiserror::Error)]
 pub enum LookupError {
@@ -121,6 +137,33 @@ impl State {
             Role::Leader(_) => Ok(()),
             Role::Follower if !leader_only => Ok(()),
             _ => Err(PartitionError::NotLeaderOrFollower),
+        }
+    }
+
+    /// The end of what the asker sees, and whether a new leader does not know yet if
+    /// that is all that its predecessors committed.
+    fn end_for(&self, question: &OffsetQuestion) -> (Offset, bool) {
+        let extent = self.extent();
+        let lags = match &self.role {
+            Role::Leader(replicas) => {
+                question.isolation.is_some() && replicas.epoch_start() > extent.high_watermark
+            }
+            _ => false,
+        };
+        (extent.end_for(question.isolation.unwrap_or(Isolation::LogEnd)), lags)
+    }
+
+    /// A record that was found, if the asker sees it.
+    fn if_visible(
+        &self,
+        question: &OffsetQuestion,
+        found: Option<TimestampAndOffset>,
+    ) -> Result<Option<TimestampAndOffset>, LookupError> {
+        let (end, lags) = self.end_for(question);
+        match found {
+            Some(found) if found.offset < end => Ok(Some(found)),
+            _ if lags => Err(LookupError::OffsetNotAvailable),
+            _ => Ok(None),
         }
     }
 
@@ -278,40 +321,49 @@ impl Partition {
         self.state.lock().watchers.remove(waiter, slot);
     }
 
-    /// The offset that a ListOffsets timestamp names, as a client of the given
-    /// isolation sees it (`None`: a replica or debugger, which sees everything).
+    /// The offset that a ListOffsets timestamp names, or what must be done before it
+    /// is known: what is cold brought in, and then the same asked again; or a search,
+    /// and [`Self::offset_found`]. Neither keeps the partition waiting.
     pub fn offset_for(
         &self,
-        spec: OffsetSpec,
-        isolation: Option<Isolation>,
-        current_leader_epoch: LeaderEpoch,
-        leader_only: bool,
-    ) -> Result<Option<TimestampAndOffset>, LookupError> {
+        question: &OffsetQuestion,
+        if_cold: IfCold,
+    ) -> Result<OffsetFor, LookupError> {
         let state = self.state.lock();
-        state.check_readable(current_leader_epoch, leader_only)?;
-        let extent = state.extent();
-        let end = extent.end_for(isolation.unwrap_or(Isolation::LogEnd));
-        let lags = match &state.role {
-            Role::Leader(replicas) => {
-                isolation.is_some() && replicas.epoch_start() > extent.high_watermark
-            }
-            _ => false,
-        };
-        if spec == OffsetSpec::Latest {
+        state.check_readable(question.current_leader_epoch, question.leader_only)?;
+        if question.spec == OffsetSpec::Latest {
+            let (end, lags) = state.end_for(question);
             return match lags {
                 true => Err(LookupError::OffsetNotAvailable),
-                false => Ok(Some(TimestampAndOffset::at(end, extent.leader_epoch))),
+                false => {
+                    Ok(OffsetFor::Known(Some(TimestampAndOffset::at(end, state.leader_epoch))))
+                }
             };
         }
-        let found = state.log.offset_for(spec).map_err(PartitionError::from)?;
-        if spec.is_earliest() {
-            return Ok(found);
+        match state.log.offset_for(question.spec, if_cold).map_err(PartitionError::from)? {
+            OffsetFor::Known(found) if !question.spec.is_earliest() => {
+                state.if_visible(question, found).map(OffsetFor::Known)
+            }
+            other => Ok(other),
         }
-        match found {
-            Some(found) if found.offset < end => Ok(Some(found)),
-            _ if lags => Err(LookupError::OffsetNotAvailable),
-            _ => Ok(None),
+    }
+
+    /// What the search found that [`Self::offset_for`] asked for. The outer `None`:
+    /// it says nothing any more, and all is to be asked anew.
+    pub fn offset_found(
+        &self,
+        question: &OffsetQuestion,
+        search: &TimeSearch,
+        found: io::Result<Option<TimestampAndOffset>>,
+    ) -> Result<Option<Option<TimestampAndOffset>>, LookupError> {
+        let state = self.state.lock();
+        state.check_readable(question.current_leader_epoch, question.leader_only)?;
+        state.log.check_online().map_err(PartitionError::from)?;
+        if state.log.was_cut_since(search) {
+            return Ok(None);
         }
+        let explain = |error| PartitionError::from(state.log.search_failed(error));
+        state.if_visible(question, found.map_err(explain)?).map(Some)
     }
 
     /// The newest epoch not above `epoch` that has records here, and where it

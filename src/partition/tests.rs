@@ -14,7 +14,8 @@ use crate::log::batch_builder::{BatchBuilder, BatchOptions};
 use crate::log::control::EndTransactionMarker;
 use crate::log::files::OpenFiles;
 use crate::log::{
-    AppendOrigin, CleanupPolicy, DirectoryHealth, LogKind, LogOptions, OffsetSpec, ProducerContext,
+    AppendOrigin, CleanupPolicy, DirectoryHealth, LogKind, LogOptions, OffsetFor, OffsetSpec,
+    ProducerContext, TimestampAndOffset,
 };
 use crate::sys::clock::ManualClock;
 use crate::sys::cold::IfCold;
@@ -373,14 +374,33 @@ fn compacted_topics_keep_their_records() {
     assert!(matches!(deleted, Err(PartitionError::PolicyViolation)));
 }
 
+fn question(spec: OffsetSpec, isolation: Option<Isolation>) -> OffsetQuestion {
+    let current_leader_epoch = LeaderEpoch::NONE;
+    OffsetQuestion { spec, isolation, current_leader_epoch, leader_only: true }
+}
+
+fn offset_for(
+    partition: &Partition,
+    question: &OffsetQuestion,
+) -> Result<Option<TimestampAndOffset>, LookupError> {
+    match partition.offset_for(question, IfCold::Wait)? {
+        OffsetFor::Known(found) => Ok(found),
+        OffsetFor::Search(search) => {
+            Ok(partition.offset_found(question, &search, search.run())?.unwrap())
+        }
+        OffsetFor::Cold(cold) => panic!("{cold}"),
+    }
+}
+
 #[test]
 fn offsets_by_timestamp() {
     let partition = alone();
     append(&partition, 3);
     let find = |spec| {
-        let isolation = Some(Isolation::HighWatermark);
-        let found = partition.offset_for(spec, isolation, LeaderEpoch::NONE, true).unwrap();
-        found.map(|found| (found.offset.0, found.timestamp.0, found.leader_epoch))
+        let question = question(spec, Some(Isolation::HighWatermark));
+        offset_for(&partition, &question)
+            .unwrap()
+            .map(|found| (found.offset.0, found.timestamp.0, found.leader_epoch))
     };
     let epoch = Some(LeaderEpoch(5));
     assert_eq!(find(OffsetSpec::Latest), Some((3, -1, epoch)));
@@ -395,7 +415,7 @@ fn a_new_leader_tells_no_latest_offset_before_its_high_watermark_has_caught_up()
     let partition = with_follower();
     append(&partition, 3);
     partition.lead_or_follow(&news(1, 6, &[1, 2], &[1, 2])).unwrap();
-    let find = |spec, isolation| partition.offset_for(spec, isolation, LeaderEpoch::NONE, true);
+    let find = |spec, isolation| offset_for(&partition, &question(spec, isolation));
     let consumer = Some(Isolation::HighWatermark);
     assert!(matches!(find(OffsetSpec::Latest, consumer), Err(LookupError::OffsetNotAvailable)));
     assert!(find(OffsetSpec::Earliest, consumer).is_ok());
@@ -489,4 +509,34 @@ fn a_read_that_may_not_wait_leaves_the_partition_to_others_while_the_disk_is_slo
     let slice = partition.read(&CONSUMER, &at(0), limits).unwrap().slice.unwrap();
     assert_eq!((slice.first_offset, slice.end_offset), (Offset(0), Offset(6)));
     assert!(slice.read().unwrap().starts_with(&expected.read().unwrap()));
+}
+
+#[test]
+fn a_search_by_time_leaves_the_partition_to_others_while_the_disk_is_slow() {
+    let disk = MemoryDisk::new();
+    let partition = partition_on(&disk, LogConfig::default());
+    partition.lead_or_follow(&news(1, 5, &[1], &[1])).unwrap();
+    append(&partition, 3);
+    append(&partition, 1);
+    disk.evict(Path::new("/data/t-0/00000000000000000000.log"));
+    disk.stall();
+    let question = question(OffsetSpec::Timestamp(Timestamp(1_002)), None);
+    let OffsetFor::Search(search) = partition.offset_for(&question, IfCold::Refuse).unwrap() else {
+        panic!("the indexes are in memory");
+    };
+    let found = std::thread::scope(|scope| {
+        let found = scope.spawn(|| search.run());
+        while disk.waits() == 0 {
+            std::thread::yield_now();
+        }
+        append(&partition, 2);
+        disk.resume();
+        found.join().unwrap()
+    });
+    let found = partition.offset_found(&question, &search, found).unwrap();
+    assert_eq!(found.unwrap().unwrap().offset, Offset(2));
+    // What was found before records were deleted is not told.
+    partition.delete_records(Some(Offset(3))).unwrap();
+    assert!(partition.offset_found(&question, &search, search.run()).unwrap().is_none());
+    assert_eq!(offset_for(&partition, &question).unwrap(), None);
 }

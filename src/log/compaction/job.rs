@@ -12,6 +12,7 @@ use crate::log::file_names::Phase;
 use crate::log::files::Folder;
 use crate::log::segment::Segment;
 use crate::log::{Log, LogConfig, LogError, LogMarks};
+use crate::sys::cold::IfCold;
 use crate::types::{Offset, ProducerId, Timestamp};
 
 /// A log as it was when cleaning it began.
@@ -74,7 +75,8 @@ impl Log {
         // Files are only opened for settings that are in use.
         let mut too_young = None;
         if config.min_compaction_lag_ms > 0 {
-            let times = dirty().map(|segment| Ok((segment.base(), segment.largest()?.timestamp)));
+            let times = dirty()
+                .map(|segment| Ok((segment.base(), segment.largest(IfCold::Wait)?.timestamp)));
             let times = times.collect::<io::Result<Vec<_>>>()?;
             too_young = first_too_young(times, now, config.min_compaction_lag_ms);
         }

@@ -92,7 +92,7 @@ fn a_segment_rolls_by_record_time_and_by_a_full_index() {
     // Room for three entries of the time index, one of them kept for closing.
     assert!(log.segments().count() >= 6);
     assert_eq!(
-        log.offset_for(OffsetSpec::Timestamp(Timestamp(START.0 + 11))).unwrap().unwrap().offset,
+        offset_for(&log, OffsetSpec::Timestamp(Timestamp(START.0 + 11))).unwrap().offset,
         Offset(11)
     );
 }
@@ -309,6 +309,31 @@ fn a_read_that_may_not_wait_names_what_is_cold_until_it_is_not() {
         assert_eq!(slice.read().unwrap(), expected.read().unwrap());
     }
     assert!(log.health().is_online());
+}
+
+#[test]
+fn retention_that_may_not_wait_names_what_is_cold_and_lets_nothing_go_before() {
+    let bench = Bench::small();
+    let (mut log, _) = bench.open();
+    fill(&mut log, 60);
+    log.close_clean().unwrap();
+    drop(log);
+    bench.clock.advance(std::time::Duration::from_millis(bench.config.retention_ms as u64 + 1));
+    let (mut log, _) = bench.open_clean();
+    for name in bench.names() {
+        bench.disk.evict(&bench.path(&name));
+    }
+    let (segments, mut colds) = (log.segments().count(), 0);
+    let gone = loop {
+        match log.try_retention(Offset(60), IfCold::Refuse).unwrap() {
+            Ok(gone) => break gone,
+            Err(cold) => cold.bring_in().unwrap(),
+        }
+        assert_eq!(log.segments().count(), segments);
+        colds += 1;
+        assert!(colds <= segments);
+    };
+    assert!(colds > 0 && gone == segments);
 }
 
 #[test]

@@ -20,6 +20,7 @@ use super::batch_builder::{BatchBuilder, BatchOptions};
 use super::files::OpenFiles;
 use super::*;
 use crate::sys::clock::ManualClock;
+use crate::sys::cold::IfCold;
 use crate::sys::memory_disk::MemoryDisk;
 use crate::types::{ProducerEpoch, ProducerId};
 
@@ -197,6 +198,14 @@ pub(super) fn read_from(log: &Log, from: Offset) -> Vec<(i64, String)> {
 
 pub(super) fn read_all(log: &Log) -> Vec<(i64, String)> {
     read_from(log, log.log_start_offset())
+}
+
+pub(super) fn offset_for(log: &Log, spec: OffsetSpec) -> Option<TimestampAndOffset> {
+    match log.offset_for(spec, IfCold::Wait).unwrap() {
+        OffsetFor::Known(found) => found,
+        OffsetFor::Search(search) => search.run().unwrap(),
+        OffsetFor::Cold(cold) => panic!("{cold}"),
+    }
 }
 
 pub(super) fn values(range: std::ops::Range<i64>) -> Vec<(i64, String)> {

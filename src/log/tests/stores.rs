@@ -195,6 +195,40 @@ fn what_is_not_due_yet_is_looked_at_again() {
 }
 
 #[test]
+fn retention_holds_no_log_while_it_waits_for_the_disk() {
+    let site = Site::new(&["/a"]);
+    let (store, _) = site.loaded();
+    let held = take(&store, 0);
+    let config = LogConfig { retention_ms: 1000, ..LogConfig::clone(&small()) };
+    fill(&mut held.0.lock(), 40);
+    store.close_clean(7);
+    drop((held, store));
+    site.disk.process_killed();
+    let (store, _) = site.loaded();
+    let held = take(&store, 0);
+    held.0.lock().set_config(Arc::new(config));
+    held.0.lock().high_watermark_advanced(Offset(40));
+    // What an append must know of the last segment is in memory from now on.
+    fill(&mut held.0.lock(), 41);
+    site.clock.advance(Duration::from_secs(2));
+    for name in site.entries("/a/t-0") {
+        site.disk.evict(&Path::new("/a/t-0").join(name));
+    }
+    site.disk.stall();
+    std::thread::scope(|scope| {
+        scope.spawn(|| store.run_retention());
+        while site.disk.waits() == 0 {
+            std::thread::yield_now();
+        }
+        fill(&mut held.0.lock(), 42);
+        site.disk.resume();
+    });
+    let log = held.0.lock();
+    assert_eq!(log.log_end_offset(), Offset(42));
+    assert!(log.log_start_offset() > Offset::ZERO);
+}
+
+#[test]
 fn a_kill_at_any_moment_of_the_stop_loses_nothing() {
     for point in 0.. {
         assert!(point < 500, "the stop never ends");

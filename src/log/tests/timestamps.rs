@@ -3,9 +3,10 @@
 use super::*;
 use crate::log::batch::TimestampType;
 use crate::log::compression::{Codec, Compression};
+use crate::sys::cold::IfCold;
 
 fn found(log: &Log, spec: OffsetSpec) -> Option<(i64, i64)> {
-    log.offset_for(spec).unwrap().map(|found| (found.timestamp.0, found.offset.0))
+    offset_for(log, spec).map(|found| (found.timestamp.0, found.offset.0))
 }
 
 #[test]
@@ -43,13 +44,64 @@ fn the_first_record_at_or_after_a_time_is_found_also_out_of_order() {
 }
 
 #[test]
+fn a_look_that_may_not_wait_names_what_is_cold_until_it_knows_where_to_search() {
+    let bench = Bench::small();
+    let (mut log, _) = bench.open();
+    for at in 0..400 {
+        append(&mut log, batch_at(Timestamp(START.0 + at), &["some value"])).unwrap();
+    }
+    log.close_clean().unwrap();
+    drop(log);
+    for target in (0..400).step_by(37) {
+        // Nothing is known of its segments yet.
+        let (log, _) = bench.open_clean();
+        for name in bench.names() {
+            bench.disk.evict(&bench.path(&name));
+        }
+        let spec = OffsetSpec::Timestamp(Timestamp(START.0 + target));
+        let mut colds = 0;
+        let search = loop {
+            match log.offset_for(spec, IfCold::Refuse).unwrap() {
+                OffsetFor::Cold(cold) => cold.bring_in().unwrap(),
+                OffsetFor::Search(search) => break search,
+                OffsetFor::Known(found) => panic!("{found:?}"),
+            }
+            colds += 1;
+            assert!(colds < 4 * log.segments().count());
+        };
+        assert!(colds > 0);
+        assert_eq!(search.run().unwrap().unwrap().offset, Offset(target));
+    }
+}
+
+#[test]
+fn a_search_says_nothing_of_a_log_that_was_cut_meanwhile() {
+    let bench = Bench::small();
+    let (mut log, _) = bench.open();
+    fill(&mut log, 40);
+    let look = |log: &Log| match log.offset_for(OffsetSpec::MaxTimestamp, IfCold::Wait).unwrap() {
+        OffsetFor::Search(search) => search,
+        other => panic!("{other:?}"),
+    };
+    let search = look(&log);
+    fill(&mut log, 80);
+    assert!(!log.was_cut_since(&search));
+    log.truncate_to(Offset(60)).unwrap();
+    assert!(log.was_cut_since(&search));
+    let search = look(&log);
+    assert!(!log.was_cut_since(&search));
+    log.delete_records_before(Offset(1)).unwrap();
+    assert!(log.was_cut_since(&search));
+}
+
+#[test]
 fn names_for_offsets_give_what_kafka_gives() {
     let bench = Bench::small();
     let (mut log, _) = bench.open();
     assert_eq!(found(&log, OffsetSpec::MaxTimestamp), None);
     assert_eq!(found(&log, OffsetSpec::Timestamp(Timestamp(0))), None);
     append_in(&mut log, batch(&["a", "b"]), LeaderEpoch(4)).unwrap();
-    let epoch = |spec| log.offset_for(spec).unwrap().unwrap().leader_epoch;
+    let epoch = |spec| offset_for(&log, spec).unwrap().leader_epoch;
     assert_eq!(found(&log, OffsetSpec::Earliest), Some((-1, 0)));
     assert_eq!(found(&log, OffsetSpec::EarliestLocal), Some((-1, 0)));
     assert_eq!(found(&log, OffsetSpec::Latest), Some((-1, 2)));
