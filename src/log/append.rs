@@ -240,8 +240,9 @@ impl Log {
         Ok(())
     }
 
-    /// The batches are in the file, but not everything beside it is: nothing may
-    /// be appended or read until the log is recovered, whatever the reason was.
+    /// The batches are in the file, or cut from it, but not everything beside it says
+    /// so: nothing may be appended or read until the log is recovered, whatever the
+    /// reason was.
     pub(super) fn broken(&self, error: io::Error) -> LogError {
         self.health.fail(&self.folder.path, &error);
         self.explain(error)

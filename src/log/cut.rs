@@ -21,9 +21,13 @@ impl Log {
     /// there is none.
     pub fn truncate_to(&mut self, offset: Offset) -> Result<bool, LogError> {
         self.check_online()?;
+        // What finds the place does so again below; when it cannot, nothing has changed.
+        if let Some((segment, _)) = self.segments_from(offset).next() {
+            segment.find(offset, IfCold::Wait).map_err(|error| self.explain(error))?;
+        }
         let truncated = self.truncate_files(offset);
         self.publish_marks();
-        truncated.map_err(|error| self.explain(error))
+        truncated.map_err(|error| self.broken(error))
     }
 
     fn truncate_files(&mut self, offset: Offset) -> io::Result<bool> {
@@ -60,7 +64,7 @@ impl Log {
         self.check_online()?;
         let restarted = self.restart_files(offset);
         self.publish_marks();
-        restarted.map_err(|error| self.explain(error))
+        restarted.map_err(|error| self.broken(error))
     }
 
     fn restart_files(&mut self, offset: Offset) -> io::Result<()> {

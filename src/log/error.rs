@@ -14,7 +14,7 @@ use crate::types::{Offset, TopicId};
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// Reading or writing failed; the log directory is offline from now on,
-    /// unless only descriptors or memory had run out.
+    /// unless only descriptors or memory had run out and nothing was half done.
     #[error("{path}: {source}")]
     Storage {
         /// The log's directory.

@@ -283,6 +283,7 @@ fn use_every_way(log: &mut Log) {
     let _ =
         log.append_as_leader(batch(Codec::None, 0), LeaderEpoch(9), AppendOrigin::Client, &rules);
     let _ = log.truncate_to(Offset(end.0 / 2));
+    log.health().repaired();
     let _ = log.close_clean();
 }
 

@@ -167,7 +167,7 @@ impl Log {
 
     /// The segment that `offset` belongs to and all after it, each with the base
     /// of the next one (the log end after the last).
-    fn segments_from(&self, offset: Offset) -> impl Iterator<Item = (&Segment, Offset)> {
+    pub(super) fn segments_from(&self, offset: Offset) -> impl Iterator<Item = (&Segment, Offset)> {
         let first = self.closed.range(..=offset).next_back().map_or(offset, |(base, _)| *base);
         let closed = self.closed.range(first..).map(|(_, segment)| &**segment);
         let segments = closed.chain([&self.active]);

@@ -337,6 +337,37 @@ fn retention_that_may_not_wait_names_what_is_cold_and_lets_nothing_go_before() {
 }
 
 #[test]
+fn a_truncation_that_runs_out_of_descriptors_leaves_a_log_that_recovers() {
+    let (mut untouched, mut offline, mut done) = (0, 0, 0);
+    for most in 0..8 {
+        let bench = Bench::small();
+        let (mut log, _) = bench.open();
+        fill(&mut log, 60);
+        log.close_clean().unwrap();
+        drop(log);
+        let (mut log, _) = bench.open_clean();
+        bench.disk.allow_open(most);
+        let truncated = log.truncate_to(Offset(30));
+        bench.disk.allow_open(usize::MAX);
+        let online = log.health().is_online();
+        if truncated.is_err() && online {
+            untouched += 1;
+            assert_eq!(read_all(&log), values(0..60));
+            continue;
+        }
+        // What is half done is not gone on with.
+        assert_eq!(truncated.is_ok(), online);
+        *if online { &mut done } else { &mut offline } += 1;
+        drop(log);
+        let (log, _) = bench.open();
+        let left = read_all(&log);
+        assert_eq!(left, values(0..left.len() as i64));
+        assert!(left.len() == 30 || !online && left.len() > 30);
+    }
+    assert!(untouched > 0 && offline > 0 && done > 0, "{untouched} {offline} {done}");
+}
+
+#[test]
 fn a_full_disk_in_the_middle_of_an_append_leaves_no_trace() {
     for point in 0..6 {
         let bench = Bench::small();
