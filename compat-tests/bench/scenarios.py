@@ -207,7 +207,7 @@ def s9_partitions(run):
                "memory, KiB a partition": (broker.resident_mebibytes() - idle) * 1024 / partitions,
                "descriptors a partition": broker.descriptors() / partitions}
     time.sleep(2)
-    before, rest = broker.processor_seconds(), max(10, run.seconds)
+    before, rest = broker.processor_seconds(), max(10 if run.long else 2, run.seconds)
     time.sleep(rest)
     figures["processor at rest, %"] = (broker.processor_seconds() - before) / rest * 100
     broker.stop()
@@ -254,7 +254,7 @@ def s11_groups(run):
     wire.create_topic(run.broker.address, groups.TOPIC, 100)
     if run.warm_up:
         groups.live(run.broker, "warm", 200, run.warm_up)
-    return (groups.live(run.broker, "group", 1000 if run.long else 200, max(10, run.seconds)) | groups.storm(run.broker, 1000 if run.long else 100)
+    return (groups.live(run.broker, "group", 1000 if run.long else 200, max(10 if run.long else 6, run.seconds)) | groups.storm(run.broker, 1000 if run.long else 100)
             | groups.reload(run.broker, 1_000_000 if run.long else 100_000))
 
 
@@ -262,7 +262,7 @@ def s12_start(run):
     """From the process's start to the first answer and the first acknowledged record, on an empty directory."""
     answered, acked, memory, stopping = [], [], [], []
     broker = run.broker
-    for _ in range(7 if run.long else 3):
+    for _ in range(7 if run.long else 2):
         broker.stop()
         shutil.rmtree(broker.data, ignore_errors=True)
         broker.format()
